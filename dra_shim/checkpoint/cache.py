@@ -48,12 +48,12 @@ class RecordCache(NodeRecords):
             for record in self.attachments.records()
             if record.failure and record.phase is Phase.FAILED
             for device in record.devices
-            if device.touched and not device.share_id
+            if device.is_unrestored and not device.share_id
         }
 
     def _devices(self) -> Iterator[Device]:
         """Yield all devices, those of allocation records last; without adminAccess."""
         for attachment in self.attachments.records():
-            yield from (device.device for device in attachment.devices if device.touched)
+            yield from (device.device for device in attachment.devices if device.is_unrestored)
         for allocation in self.allocations.records():
             yield from (device.device for device in allocation.devices if not device.admin_access)

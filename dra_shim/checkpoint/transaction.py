@@ -175,7 +175,7 @@ class CheckpointTransaction:
         if broken is not None and broken.in_place:  # a quarantined record cannot be lost
             raise RefusedError(
                 f"claim {claim}: its record cannot be used: {broken.error}; "
-                f"dra-shim release --claim-uid {claim.uid} moves it aside"
+                f"dra-shim release --claim-uid {claim.uid} quarantines it"
             )
         for record in self._store.records():
             same_name = (record.claim.namespace, record.claim.name) == (claim.namespace, claim.name)
@@ -216,7 +216,7 @@ class CheckpointTransaction:
         """
         attached = self._attachments.get(claim_uid)
         if attached is not None:
-            return attached.holds_devices
+            return attached.owns_devices
         broken = self._attachments.broken.get(claim_uid)
         return broken is not None and broken.in_place
 
@@ -230,7 +230,7 @@ class CheckpointTransaction:
             besides: UID of a pod that is ignored.
         """
         held = self._attachments.get(claim_uid)
-        if held is None or held.pod.uid == besides or not (held.holds_devices and held.devices):
+        if held is None or held.pod.uid == besides or not (held.owns_devices and held.devices):
             return None
         return held.pod
 
@@ -373,7 +373,7 @@ def _in_use(
             continue
         who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
         for one in held.devices:
-            if one.touched or (held.phase in _HOLDING and not one.home):
+            if one.is_unrestored or (held.phase in _HOLDING and not one.home):
                 (shares if one.share_id else whole)[one.device.name] = who
     for record in records:
         who = f"claim {record.claim} of pod {record.pod}"

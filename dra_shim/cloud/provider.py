@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from dranet_nri.errors import DranetError
 from dranet_nri.inventory import MAX_ATTRIBUTES, within_budget
-from dranet_nri.inventory.attributes import clipped
+from dranet_nri.inventory.attributes import truncated
 from dranet_nri.model import AttributeValue, Device
 
 _NO_PARAMETERS: Final[Mapping[str, object]] = MappingProxyType({})
@@ -189,7 +189,7 @@ def enriched(device: Device, facts: DeviceFacts) -> Device:
     own = dict(device.attributes)
     given = [name for name, _ in facts.attributes if name not in own]
     added = {
-        name: clipped(value) if isinstance(value, str) else value
+        name: truncated(value) if isinstance(value, str) else value
         for name, value in facts.attributes
     }
     kept = dict(within_budget(added | own))

@@ -31,7 +31,7 @@ from dra_shim.settings.common import (
 )
 from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.component.output import add_output_flag, print_lines, show_document, show_table
-from dranet_nri.config import lease_addresses, network_config_to_object
+from dranet_nri.config import assign_addresses, network_config_to_object
 from dranet_nri.errors import RefusedError
 from dranet_nri.facts.host import boot_id, node_name
 from dranet_nri.model import DEFAULT_FILTER, AllocatedDevice, Allocation, ObjectRef
@@ -210,7 +210,7 @@ def _leased(
 ) -> list[tuple[AllocatedDevice, ...]]:
     """Return the devices with addresses in place of ranges, which records do not contain."""
     configs = [device.config for devices in results for device in devices]
-    leased = iter(lease_addresses(configs, transaction.addresses()))
+    leased = iter(assign_addresses(configs, transaction.addresses()))
     return [
         tuple(replace(device, config=next(leased)) for device in devices) for devices in results
     ]

@@ -103,19 +103,17 @@ def _names(document: Document) -> Iterator[str]:
         for constraint in document.spec.constraints:
             for line in unknown_attribute(constraint.attribute):
                 yield f"{constraint.path}.{constraint.kind}: {line}"
-        for request in document.spec.requests:
-            for part in request.alternatives:
-                for name, _ in part.capacity:
-                    yield from (f"request {part.name}: {line}" for line in unknown_capacity(name))
+        for part in document.spec.alternatives:
+            for name, _ in part.capacity:
+                yield from (f"request {part.name}: {line}" for line in unknown_capacity(name))
 
 
 def _expressions(document: Document) -> Iterator[Cel]:
     if isinstance(document, DeviceClass):
         yield from document.selectors
     elif isinstance(document, Claim):
-        for request in document.spec.requests:
-            for part in request.alternatives:
-                yield from part.selectors
+        for part in document.spec.alternatives:
+            yield from part.selectors
 
 
 # --------------------------------------------------------------------------- one claim
@@ -126,14 +124,15 @@ def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
     alone.
     """
     yield from too_many_devices(claim.spec)
-    alternatives = [part for request in claim.spec.requests for part in request.alternatives]
     found = dict.fromkeys(
         line
-        for part in alternatives
+        for part in claim.spec.alternatives
         for line in clashes(list(_configured(claim.spec, [part], classes, "")))
     )
     certain = list(_configured(claim.spec, _certain(claim.spec), classes, ""))
-    merged = (line for part in alternatives for line in _merged(claim.spec, part, classes))
+    merged = (
+        line for part in claim.spec.alternatives for line in _merged(claim.spec, part, classes)
+    )
     yield from dict.fromkeys((*merged, *found, *clashes(certain)))
 
 
@@ -163,9 +162,11 @@ def _merged(
 
 def _wants_nic(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
     """Whether a request of the claim names this driver, and not for administration."""
-    parts = [part for request in spec.requests for part in request.alternatives]
     named_classes = _classes_of(spec, classes)
-    return any(not part.admin_access and _names_driver(part, spec, named_classes) for part in parts)
+    return any(
+        not part.admin_access and _names_driver(part, spec, named_classes)
+        for part in spec.alternatives
+    )
 
 
 def _certain(spec: ClaimSpec) -> list[DeviceRequest]:
@@ -200,8 +201,7 @@ def _config_for(
 
 def _classes_of(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> dict[str, DeviceClass]:
     """Return the classes of a claim; an unknown one is empty."""
-    parts = [part for request in spec.requests for part in request.alternatives]
-    names = {part.device_class for part in parts}
+    names = {part.device_class for part in spec.alternatives}
     return {name: classes.get(name, DeviceClass(name)) for name in names}
 
 

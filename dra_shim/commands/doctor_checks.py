@@ -6,7 +6,7 @@ Rules:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,8 @@ from dra_shim.kubeapi import (
     NotFoundError,
     Object,
     name_of,
+    object_at,
+    objects_at,
 )
 from dra_shim.kubeletplugin import Sockets, probe
 from dra_shim.resourceslice.layout import is_own
@@ -132,17 +134,14 @@ async def _has(api: ApiClient, right: Permission) -> bool:
     attributes = {"verb": right.verb, "group": right.group, "resource": resource,
              "subresource": part, "name": right.name}  # fmt: skip
     answer = await api.create(REVIEW, {"spec": {"resourceAttributes": attributes}})
-    status = answer.get("status")
-    return isinstance(status, Mapping) and status.get("allowed") is True
+    return object_at(answer, "status").get("allowed") is True
 
 
 def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
     """Yield the published slices of the node."""
     devices = 0
     for resource_slice in slices:
-        spec = resource_slice.get("spec")
-        listed = spec.get("devices") if isinstance(spec, Mapping) else None
-        devices += len(listed) if isinstance(listed, list) else 0
+        devices += len(objects_at(resource_slice, "spec", "devices"))
         if not is_own(node, name_of(resource_slice)):
             name = name_of(resource_slice)
             text = f"{name} is of another program; does a second driver with this name run here?"
@@ -241,7 +240,7 @@ def record_findings(state: StatePaths) -> Iterator[Finding]:
         yield _claim(record, by_claim.pop(record.claim.uid, None))
     unknown = {damage.claim_uid for damage in damages if damage.broken.blocking}
     for left in by_claim.values():
-        if left.holds_devices:
+        if left.owns_devices:
             how = "its record cannot be used" if left.claim.uid in unknown else "unprepared"
             text = f"{how}, and pod {left.pod} still has its devices ({left.phase})"
             yield Finding(f"claim {left.claim}", Severity.WARNING, text)

@@ -8,7 +8,7 @@ from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.settings.common import add_state_flags, namespaced_name, state_from, uid
 from dranet_nri.component.output import add_output_flag, print_lines, show_document
 from dranet_nri.model import Allocation
-from dranet_nri.state.corrupt import CorruptSummary, kept_in
+from dranet_nri.state.corrupt import CorruptSummary, quarantine_note
 
 EXAMPLES: Final = (
     "release --pod UID",
@@ -83,7 +83,7 @@ def _dropped(transaction: CheckpointTransaction, damage: CorruptSummary) -> str:
     if damage.broken.in_place:
         transaction.forget(damage.claim_uid)
     if path := transaction.quarantined(damage.claim_uid):
-        return f"quarantined {whose}: {damage.broken.error}; {kept_in(path)}"
+        return f"quarantined {whose}: {damage.broken.error}; {quarantine_note(path)}"
     if damage.broken.in_place:  # the first read failed, the second succeeded
         return f"removed {whose}; the first attempt failed: {damage.broken.error}"
     return f"nothing to release: {whose} {damage.text}"

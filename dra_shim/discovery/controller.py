@@ -21,7 +21,7 @@ from dra_shim.discovery import notices
 from dra_shim.discovery.host import Host, LiveHost
 from dra_shim.discovery.node_addresses import AddressSource, NodeAddresses
 from dra_shim.discovery.reporter import HealthReporter
-from dra_shim.discovery.scanner import CloudFacts, NoCloud, NodeScanner
+from dra_shim.discovery.scanner import CloudFacts, NodeScanner
 from dra_shim.discovery.schedule import ScanSchedule
 from dra_shim.discovery.snapshot import DeviceSelection
 from dra_shim.pool import DriverResources, HealthReport
@@ -68,8 +68,8 @@ class NodeDevices:
         offer: Callable[[DriverResources], None],
         notify: notices.Notify,
         *,
+        clouds: CloudFacts,
         host: Host | None = None,
-        clouds: CloudFacts | None = None,
         timing: LoopClock = REAL,
     ) -> None:
         """Create the controller; `run` scans the node.
@@ -81,8 +81,8 @@ class NodeDevices:
             addresses: source of the addresses of Nodes.
             offer: called with the devices after each scan, changed or not; must not raise.
             notify: called with each change; must not raise.
+            clouds: facts from a cloud provider.
             host: the host to scan, None for this node.
-            clouds: facts from a cloud provider, None for none.
             timing: clock and timers.
 
         Raises:
@@ -95,7 +95,7 @@ class NodeDevices:
         node_addresses = NodeAddresses(addresses, node, timing.clock)
         self._scanner = NodeScanner(
             self._host, node_addresses, options.choice, options.hang_timeout_s, notify, state.run,
-            clouds or NoCloud(),
+            clouds,
         )  # fmt: skip
         self._reporter = HealthReporter(offer, notify, timing.clock())
         self._clock, self._wakeup = timing.clock, Wakeup(timing)
@@ -115,7 +115,7 @@ class NodeDevices:
         """
         with (
             RecordCache(self._state) as held,
-            self._host.listening(self._request_scan, self._notify),
+            self._host.listening(self.rescan, self._notify),
             closing(DeferredReader(held.filenos(), partial(self._on_records, held))),
         ):
             # events before this point were not received
@@ -155,17 +155,13 @@ class NodeDevices:
     # ------------------------------------------------------------------- when
 
     def rescan(self) -> None:
-        """Request a scan, because facts of a provider changed."""
-        self._request_scan()
-
-    def _request_scan(self) -> None:
         """Request a scan."""
         self._schedule.request(self._clock())
         self._wakeup.wake()
 
     def _on_records(self, held: RecordCache) -> None:
         held.take_in()
-        self._request_scan()
+        self.rescan()
 
     # ------------------------------------------------------------------ scanning
 

@@ -29,18 +29,6 @@ class CloudFacts(Protocol):
         """Set the devices; return whether new facts arrived."""
 
 
-class NoCloud:
-    """Facts outside a cloud: none."""
-
-    def enriched(self, device: Device) -> Device:
-        """Return the device unchanged."""
-        return device
-
-    async def update_devices(self, devices: Iterable[Device]) -> bool:  # noqa: ARG002
-        """Return that there are no new facts."""
-        return False
-
-
 class NodeScanner:
     """Scanner of one node, on threads; the event loop never waits for the kernel."""
 

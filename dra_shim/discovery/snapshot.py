@@ -158,7 +158,7 @@ def snapshot_of(
     """
     memo = memo or Memo()
     memo.begin()
-    lists = memo.kept(near_of, (facts.numa_near,), lambda: near_of(facts))
+    lists = memo.get(near_of, (facts.numa_near,), lambda: near_of(facts))
     near = lists if choice.numa_lists else None
     inventory, without_rdma = _as_with_rdma(
         inventory_from_facts(

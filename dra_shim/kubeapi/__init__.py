@@ -40,6 +40,8 @@ from dra_shim.kubeapi.responses import (
     ObjectList,
     WatchEventType,
     name_of,
+    object_at,
+    objects_at,
     uid_of,
     version_of,
 )
@@ -75,6 +77,8 @@ __all__ = [
     "WatchEventType",
     "in_cluster",
     "name_of",
+    "object_at",
+    "objects_at",
     "rest_config_of",
     "uid_of",
     "version_of",

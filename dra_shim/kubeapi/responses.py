@@ -90,7 +90,7 @@ def read_listing(request: ApiRequest, reply: ApiResponse) -> ObjectList:
     version = version_of(document)
     if not isinstance(items, list) or not version:
         raise _not_kubernetes(request, reply.body)
-    rest = str(_metadata(document).get("continue") or "")
+    rest = str(object_at(document, "metadata").get("continue") or "")
     return ObjectList(tuple(item for item in items if isinstance(item, dict)), version, rest)
 
 
@@ -105,10 +105,7 @@ def read_versions(request: ApiRequest, reply: ApiResponse, group: str) -> str:
         document = read_object(request, reply)
     except (NotServedError, NotFoundError) as error:
         raise _not_served(request, group, "none of its versions") from error
-    entries = document.get("versions")
-    found = [
-        str(entry.get("version")) for entry in _list(entries) if isinstance(entry, dict)
-    ]  # fmt: skip
+    found = [str(entry.get("version")) for entry in objects_at(document, "versions")]
     for version in VERSIONS[group]:
         if version in found:
             return version
@@ -147,22 +144,35 @@ def failure(request: ApiRequest, reply: ApiResponse) -> ApiError:
 
 def name_of(document: Mapping[str, object]) -> str:
     """Return metadata.name, "" if there is none."""
-    return str(_metadata(document).get("name") or "")
+    return str(object_at(document, "metadata").get("name") or "")
 
 
 def uid_of(document: Mapping[str, object]) -> str:
     """Return metadata.uid, "" if there is none."""
-    return str(_metadata(document).get("uid") or "")
+    return str(object_at(document, "metadata").get("uid") or "")
 
 
 def version_of(document: Mapping[str, object]) -> str:
     """Return metadata.resourceVersion, "" if there is none."""
-    return str(_metadata(document).get("resourceVersion") or "")
+    return str(object_at(document, "metadata").get("resourceVersion") or "")
 
 
-def _metadata(document: Mapping[str, object]) -> Mapping[str, object]:
-    metadata = document.get("metadata")
-    return metadata if isinstance(metadata, Mapping) else {}
+def object_at(value: object, *path: str) -> Mapping[str, object]:
+    """Return the object at a path of fields in a document, {} if there is none."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def objects_at(value: object, *path: str) -> list[Mapping[str, object]]:
+    """Return the objects in the list at a path of fields in a document, [] if there is none."""
+    *outer, last = path
+    entries = object_at(value, *outer).get(last)
+    return (
+        [entry for entry in entries if isinstance(entry, Mapping)]
+        if isinstance(entries, list)
+        else []
+    )
 
 
 def _decoded(request: ApiRequest, body: bytes) -> Object:
@@ -199,8 +209,7 @@ def _failure(
     subject = str(request)
     words = " ".join(str(status.get("message") or "").split())
     text = words[:MAX_QUOTE] or f"HTTP status {code}"
-    details = status.get("details")
-    details = details if isinstance(details, Mapping) else {}
+    details = object_at(status, "details")
     match code:
         case 401:
             return RejectedError(subject, text, _UNKNOWN)
@@ -236,15 +245,15 @@ def _permission(request: ApiRequest, words: str) -> str:
 
 
 def _causes(details: Mapping[str, object]) -> tuple[Cause, ...]:
-    entries = (entry for entry in _list(details.get("causes")) if isinstance(entry, dict))
     return tuple(
-        Cause(str(entry.get("field") or ""), str(entry.get("message") or "")) for entry in entries
+        Cause(str(entry.get("field") or ""), str(entry.get("message") or ""))
+        for entry in objects_at(details, "causes")
     )
 
 
 def _is_ending(details: Mapping[str, object]) -> bool:
     """Return whether a namespace accepts no objects because it is being deleted (api/core/v1)."""
-    causes = (entry for entry in _list(details.get("causes")) if isinstance(entry, dict))
+    causes = objects_at(details, "causes")
     return any(entry.get("reason") == "NamespaceTerminating" for entry in causes)
 
 
@@ -256,7 +265,3 @@ def _wait_s(headers: Mapping[str, str], details: Mapping[str, object]) -> float:
     except ValueError:
         seconds = 0.0
     return min(max(seconds, 0.0), MAX_WAIT_S) if seconds == seconds else 0.0
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []

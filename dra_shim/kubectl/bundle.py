@@ -22,6 +22,7 @@ from dra_shim.kubectl.source import (
     Item,
     ObjectSource,
     add_source_flags,
+    has_label,
 )
 from dra_shim.verify.kubectl import Kubectl
 from dranet_nri.component.output import print_lines
@@ -90,9 +91,8 @@ def _file(name: str, items: tuple[Item, ...] | list[Item]) -> tuple[str, str]:
 
 
 def _has_claims(pod: Item) -> bool:
-    labels = (pod.get("metadata") or {}).get("labels") or {}
-    name, _, value = DRIVER_PODS.partition("=")
-    return bool((pod.get("spec") or {}).get("resourceClaims")) and labels.get(name) != value
+    claims = (pod.get("spec") or {}).get("resourceClaims")
+    return bool(claims) and not has_label(pod, DRIVER_PODS)
 
 
 def _is_related(event: Item) -> bool:

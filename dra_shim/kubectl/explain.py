@@ -22,7 +22,7 @@ from dra_shim.kubectl.source import (
     add_source_flags,
     name_of_item,
 )
-from dra_shim.resourceapi import Document, parse_document
+from dra_shim.resourceapi import Document, parse_stored
 from dranet_nri.component.output import add_output_flag, print_lines
 from dranet_nri.errors import ConfigError
 
@@ -99,7 +99,7 @@ def _targets(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Docu
     full_name = f"{args.namespace}/{name}"
     for item in source.items(kind):
         if name_of_item(item) == full_name:
-            return _read([{"kind": kind[1], **item}]), item
+            return (parse_stored({"kind": kind[1], **item}),), item
     raise ConfigError(
         [f"{target}: no {kind[1]} {full_name}; correct the name, or give its --namespace"]
     )
@@ -111,7 +111,8 @@ def _beside(targets: Sequence[Document], source: ObjectSource, owner: Item) -> t
     items = [item for kind in (SLICES, CLASSES, TEMPLATES) for item in source.items(kind)]
     items += [item for item in source.items(CLAIMS) if not uid or uid not in _owners(item)]
     identities = {_identity(document) for document in targets}
-    return tuple(document for document in _read(items) if _identity(document) not in identities)
+    documents = map(parse_stored, items)
+    return tuple(document for document in documents if _identity(document) not in identities)
 
 
 def _owners(item: Item) -> set[str]:
@@ -132,16 +133,3 @@ def _nodes(source: ObjectSource, owner: Item) -> list[str]:
     if not names:
         raise ConfigError(["no node publishes devices; check that the driver runs on it"])
     return names
-
-
-def _read(items: Sequence[Item]) -> tuple[Document, ...]:
-    """Return objects as documents; a claim of a newer API counts with what it has."""
-    found = []
-    for item in items:
-        try:
-            found.append(parse_document(item))
-        except ConfigError:
-            if item.get("kind") != CLAIMS[1]:
-                raise
-            found.append(parse_document({**item, "spec": {}}))
-    return tuple(found)

@@ -73,7 +73,7 @@ class ObjectSource:
             words = ["--all-namespaces", *([f"--selector={labels}"] if labels else [])]
             return tuple(self._kubectl.get(kind[0], *words))
         found = (item for item in self._saved if item.get("kind") == kind[1])
-        return tuple(item for item in found if _has_label(item, labels))
+        return tuple(item for item in found if has_label(item, labels))
 
 
 def saved_items(directory: str) -> tuple[Item, ...]:
@@ -112,6 +112,7 @@ def _members(document: object) -> Sequence[Item]:
     return (document,)
 
 
-def _has_label(item: Item, labels: str) -> bool:
+def has_label(item: Item, labels: str) -> bool:
+    """Return whether an object has the label "name=value"; "" is every object."""
     name, _, value = labels.partition("=")
     return not labels or ((item.get("metadata") or {}).get("labels") or {}).get(name) == value

@@ -28,7 +28,7 @@ EXAMPLES: Final = ("status", "status --output json", "status --from bundle/")
 _NODES: Final = ("NODE", "DRIVER", "READY", "NICS", "FREE", "HELD", "UNHEALTHY", "GPUS")
 _DEVICES: Final = ("NODE", "DEVICE", "INTERFACE", "RDMA", "STATE", "POD OR REASON")
 STYLES: Final[Styles] = {
-    "yes": Style.GOOD, "no": Style.BAD, DeviceState.HELD: Style.DOUBTFUL,
+    "yes": Style.GOOD, "no": Style.BAD, DeviceState.HELD: Style.WARNING,
     DeviceState.UNHEALTHY: Style.BAD,
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dra_shim.kubeapi import Document
+from dra_shim.kubeapi import Document, object_at, objects_at
 from dra_shim.pool import derived_key
 from dra_shim.prepare import DeviceSource
 from dra_shim.resourceapi import AllocatedClaim, Result, read_allocated
@@ -124,8 +124,8 @@ def _facts_of_claim(claim: AllocatedClaim, result: Result, network: Document) ->
 def _network_data(claim: Document, node: str) -> dict[str, Document]:
     """Return the networkData of a claim's status for the node's devices, by name."""
     return {
-        str(entry.get("device")): _object(entry.get("networkData"))
-        for entry in _objects(_object(claim.get("status")).get("devices"))
+        str(entry.get("device")): object_at(entry, "networkData")
+        for entry in objects_at(claim, "status", "devices")
         if (entry.get("driver"), entry.get("pool")) == (DRIVER_NAME, node)
     }
 
@@ -152,7 +152,7 @@ def devices_of_slices(documents: Sequence[Document]) -> dict[str, Device]:
     return {
         str(device.get("name")): published_device(str(device.get("name")), dict(_facts(device)))
         for document in documents
-        for device in _objects(_object(document.get("spec")).get("devices"))
+        for device in objects_at(document, "spec", "devices")
     }
 
 
@@ -174,7 +174,7 @@ def published_device(name: str, attributes: Mapping[str, AttributeValue]) -> Dev
 
 def _facts(device: Document) -> Iterator[tuple[str, AttributeValue]]:
     """Yield name and value of a device's attributes; in v1beta1 they are nested."""
-    attributes = _object(_object(device.get("basic", device)).get("attributes"))
+    attributes = object_at(device.get("basic", device), "attributes")
     for name, entry in attributes.items():
         match entry:
             case {"version": str(text)}:
@@ -184,18 +184,6 @@ def _facts(device: Document) -> Iterator[tuple[str, AttributeValue]]:
             # the first value is the node (KEP-6072)
             case {"ints": [int(value), *_]} if name == NUMA_NODE:
                 yield name, value
-
-
-def _objects(value: object) -> Iterator[Document]:
-    return (
-        (element for element in value if isinstance(element, Mapping))
-        if isinstance(value, list)
-        else iter(())
-    )
-
-
-def _object(value: object) -> Document:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _qualified(name: str) -> str:

@@ -109,7 +109,7 @@ def driver_resources(
     def offer(device: Device) -> SliceDevice:
         state = (device.name in shared, (unhealthy or {}).get(device.name, ""))
         draws = consumed.get(device.name, ())
-        return memo.kept(
+        return memo.get(
             (_offer, node, device.name, *state),
             (device, near, draws),
             lambda: replace(_offer(node, device, state, near), counters=draws),

@@ -111,7 +111,7 @@ class Preparer:
         terms: PrepareSettings,
         notify: Notify,
         *,
-        providers: profiles.Providers | None = None,
+        providers: profiles.Providers,
         sleep: Sleep = asyncio.sleep,
         timeout: Callable[[float], asyncio.Timeout] = asyncio.timeout,
         fs: FileSystem | None = None,
@@ -123,7 +123,7 @@ class Preparer:
             state: locations of the records.
             terms: settings for all claims.
             notify: called with the result of each claim; must not raise.
-            providers: sources of parameters besides class and claim, None for none.
+            providers: sources of parameters besides class and claim.
             sleep: waits this number of seconds.
             timeout: returns a time limit of this number of seconds, as asyncio.timeout does.
             fs: file operations for the records.
@@ -133,7 +133,7 @@ class Preparer:
         self._mutex = threading.Lock()
         self._terms = terms
         self._notify = notify
-        self._providers = providers or profiles.no_providers(state)
+        self._providers = providers
         self._sleep = sleep
         self._timeout = timeout
         self._locks = claim_locks.ClaimLocks[PrepareResult]()

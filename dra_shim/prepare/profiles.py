@@ -21,7 +21,6 @@ from dra_shim.prepare.allocation import PrepareSettings
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.events import Notify, ProfileReleased, ProfileReleaseFailed
 from dra_shim.resourceapi import AllocatedClaim
-from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread
@@ -68,14 +67,6 @@ class ProfileSource(Protocol):
     async def release(
         self, device: ProviderDeviceId, claim: ObjectRef, config: Mapping[str, object]
     ) -> None: ...
-
-
-class NoCloudParameters:
-    """Source outside a cloud."""
-
-    def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:  # noqa: ARG002
-        """Return no parameters."""
-        return "", {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +193,6 @@ def _with_answer(use: ProfileUse) -> Mapping[str, object]:
         return network_config_to_object(with_provided((answer,), own, requested))
     except ConfigError:
         return requested  # no pod had them
-
-
-def no_providers(state: StatePaths) -> Providers:
-    """Return the providers of a node without any."""
-    return Providers(ProfileStore(state.profiles), NoCloudParameters())
 
 
 Turn = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[bool]]

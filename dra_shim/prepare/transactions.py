@@ -16,7 +16,7 @@ from dra_shim.pool import DeviceUsage
 from dra_shim.prepare.allocation import PrepareSettings, allocation_of, is_recorded
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.resourceapi import AllocatedClaim, PodUse
-from dranet_nri.config import Provided, SameConfig, clashes, lease_addresses
+from dranet_nri.config import Provided, SameConfig, assign_addresses, clashes
 from dranet_nri.errors import ConfigError, OwnedError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 
@@ -172,7 +172,7 @@ def record_state(transaction: CheckpointTransaction) -> tuple[RecordState, ...]:
 def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
     """Return a record with addresses in place of ranges."""
     try:
-        configs = lease_addresses([device.config for device in made.devices], taken)
+        configs = assign_addresses([device.config for device in made.devices], taken)
     except OwnedError as error:  # retriable: a pod can end
         raise NotYetError(str(error)) from error
     given = zip(made.devices, configs, strict=True)

@@ -15,7 +15,6 @@ from dra_shim.resourceapi.claim_spec import (
     claim_spec,
     configs,
     is_too_long,
-    required,
     selectors,
 )
 from dra_shim.resourceapi.slice_spec import slice_spec
@@ -38,6 +37,7 @@ from dranet_nri.config import (
     gateway_violations,
     parse_network_config,
 )
+from dranet_nri.config.json_cursor import Fields, required, required_text, text_of
 from dranet_nri.errors import ConfigError, InvalidValueError
 from dranet_nri.model import NetworkConfig, parse_uid
 from dranet_nri.model.api_names import (
@@ -59,8 +59,6 @@ _METADATA: Final = (
     *("resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "selfLink"),
     *("deletionGracePeriodSeconds", "ownerReferences", "managedFields"),
 )
-
-Fields = dict[str, Node]
 
 
 def parse_manifests(text: str, *, only_taken: bool = False) -> tuple[Document, ...]:
@@ -111,6 +109,23 @@ def parse_document(document: object, path: str = "") -> Document:
     findings.raise_if_any()
     assert value is not None, "a document without a value has a finding"
     return value
+
+
+def parse_stored(document: Mapping[str, object]) -> Document:
+    """Return the value of an object that a server stores.
+
+    If the spec of a claim is unknown in this version, only its allocation is read.
+
+    Raises:
+        ConfigError: every violation of the document.
+    """
+    try:
+        return parse_document(document)
+    except ConfigError:
+        taken = _without_spec(document)
+        if taken is document:
+            raise
+        return parse_document(taken)
 
 
 def _whole_config(document: Mapping[object, object], path: str) -> NetworkConfig:
@@ -203,14 +218,13 @@ def _metadata(node: Node, fields: Fields) -> tuple[str, str, str]:
         if labels in inner:
             for entry in inner[labels].entries().values():
                 entry.text()
-    namespace = inner["namespace"].parsed(parse_label) if "namespace" in inner else None
-    uid = inner["uid"].parsed(_uid) if "uid" in inner else None
+    namespace = text_of(inner, "namespace", parse_label)
+    uid = text_of(inner, "uid", _uid)
     if "name" not in inner and "generateName" in inner:
-        prefix = inner["generateName"].text() or ""
-        return namespace or "", prefix.rstrip("-."), uid or ""
-    name_node = required(metadata, inner, "name")
-    name = name_node.parsed(parse_subdomain) if name_node else None
-    return namespace or "", name or "", uid or ""
+        name = text_of(inner, "generateName").rstrip("-.")
+    else:
+        name = required_text(metadata, inner, "name", parse_subdomain)
+    return namespace, name, uid
 
 
 def _uid(text: str) -> str:

@@ -105,6 +105,11 @@ class ClaimSpec:
     constraints: tuple[Constraint, ...] = ()
     configs: tuple[ConfigEntry, ...] = ()
 
+    @property
+    def alternatives(self) -> tuple[DeviceRequest, ...]:
+        """Return the alternatives of all requests."""
+        return tuple(part for request in self.requests for part in request.alternatives)
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dra_shim.cel.values import OneOrMore
-from dra_shim.kubeapi import Document, Object, name_of, uid_of, version_of
+from dra_shim.kubeapi import Document, Object, name_of, object_at, objects_at, uid_of, version_of
 from dra_shim.resourceapi import Capacity, CounterValue, SliceDevice, Taint
 from dra_shim.resourceslice.layout import SliceContent
 from dranet_nri.model import DRIVER_NAME, AttributeValue, Version
@@ -63,8 +63,8 @@ class PublishedSlice:
 
 def read_published(document: Document) -> PublishedSlice:
     """Return the relevant fields of a slice; invalid fields count as missing."""
-    spec = _object(document.get("spec"))
-    pool = _object(spec.get("pool"))
+    spec = object_at(document, "spec")
+    pool = object_at(spec, "pool")
     generation = pool.get("generation")
     return PublishedSlice(
         name_of(document),
@@ -115,18 +115,18 @@ def changed_document(pool: SlicePool, before: PublishedSlice, spec: Spec) -> Obj
 
     Metadata of other writers is kept, and so are the times of unchanged taints.
     """
-    metadata = _object(before.document.get("metadata"))
+    metadata = object_at(before.document, "metadata")
     owners = [owner for owner in _owners(before.document) if not _is_node(owner)]
     return {
         **before.document,
         "metadata": {**metadata, "ownerReferences": [*owners, _owner(pool)]},
-        "spec": _with_times(spec, _object(before.document.get("spec"))),
+        "spec": _with_times(spec, object_at(before.document, "spec")),
     }
 
 
 def first_device(document: Document) -> Spec:
     """Return the first device of a slice, in any version; empty if there is none."""
-    return next(map(_body, _devices(_object(document.get("spec")))), {})
+    return next(map(_body, objects_at(document, "spec", "devices")), {})
 
 
 def _owner(pool: SlicePool) -> Object:
@@ -216,7 +216,7 @@ def _with_times(spec: Spec, before: Spec) -> Spec:
     """Return the spec with timeAdded of the taints that the published spec has too."""
     times: dict[tuple[object, ...], object] = {}
     for device in _devices(before):
-        for taint in _objects(_body(device).get("taints")):
+        for taint in objects_at(_body(device), "taints"):
             times[(device.get("name"), *_taint_key(taint))] = taint.get("timeAdded")
 
     def timed(device: Spec, taint: Spec) -> Spec:
@@ -227,7 +227,7 @@ def _with_times(spec: Spec, before: Spec) -> Spec:
         body = _body(device)
         if not body.get("taints"):
             return device
-        taints = [timed(device, taint) for taint in _objects(body["taints"])]
+        taints = [timed(device, taint) for taint in objects_at(body, "taints")]
         if "basic" in device:
             return {**device, "basic": {**body, "taints": taints}}
         return {**device, "taints": taints}
@@ -252,28 +252,16 @@ def _settled(value: Any) -> Any:  # noqa: ANN401 - whatever JSON may be
 
 
 def _devices(spec: Spec) -> list[Spec]:
-    return _objects(spec.get("devices"))
+    return objects_at(spec, "devices")
 
 
 def _owners(document: Document) -> list[Spec]:
-    return _objects(_object(document.get("metadata")).get("ownerReferences"))
+    return objects_at(document, "metadata", "ownerReferences")
 
 
 def _is_node(owner: Spec) -> bool:
     return owner.get("kind") == "Node"
 
 
-def _object(value: object) -> Spec:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _body(device: Spec) -> Spec:
-    return _object(device.get("basic")) or device
-
-
-def _objects(value: object) -> list[Spec]:
-    return (
-        [element for element in value if isinstance(element, Mapping)]
-        if isinstance(value, list)
-        else []
-    )
+    return object_at(device, "basic") or device

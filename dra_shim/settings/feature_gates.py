@@ -13,7 +13,7 @@ LISTS: Final = "DRAListTypeAttributes"
 PERSISTENT: Final = "PersistentResourceSliceAttributes"  # the default
 _ALPHA: Final = "AllAlpha"  # all gates that are not listed
 _KNOWN: Final = (LISTS, PERSISTENT, _ALPHA, "AllBeta")  # none of the gates is beta
-_WORDS: Final = {  # strconv.ParseBool
+BOOLEANS: Final = {  # strconv.ParseBool
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
@@ -52,6 +52,6 @@ def _entries(text: str) -> Iterator[tuple[str, bool]]:
 
             hint = did_you_mean(name, _KNOWN)
             raise InvalidValueError(f"{name}: unknown feature gate{hint}; known: {LISTS}")
-        if word not in _WORDS:
+        if word not in BOOLEANS:
             raise InvalidValueError(f"{entry}: must be {name}=true or {name}=false")
-        yield name, _WORDS[word]
+        yield name, BOOLEANS[word]

@@ -14,18 +14,17 @@ from dra_shim.settings.common import (
     add_gates_flag,
     add_shared_flag,
     add_state_flags,
+    argument,
     state_from,
 )
+from dra_shim.settings.feature_gates import BOOLEANS
 from dra_shim.settings.listen_address import ListenAddress, parse_address
 from dra_shim.settings.providers import ProviderSettings, add_provider_flags, providers_from
-from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.model import DEFAULT_FILTER
 from dranet_nri.settings import duration, patterns
 
 BIND_ADDRESS: Final = ListenAddress("", 9177)
-_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # strconv.ParseBool
-_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 # Flags of dranet without effect here. They are accepted for its manifests, and logged.
 IGNORED: Final = (
     ("--db-path", "records are files below --state-dir"),
@@ -114,7 +113,7 @@ def add_access_flags(parser: argparse.ArgumentParser) -> None:
 def add_address_flag(parser: argparse.ArgumentParser, text: str) -> None:
     """Add the flag for the address of metrics and health."""
     parser.add_argument(
-        "--bind-address", type=_address, default=BIND_ADDRESS, metavar="[HOST]:PORT",
+        "--bind-address", type=argument(parse_address), default=BIND_ADDRESS, metavar="[HOST]:PORT",
         help=f"{text} (default: %(default)s)",
     )  # fmt: skip
 
@@ -233,15 +232,8 @@ def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
 
-def _address(text: str) -> ListenAddress:
-    try:
-        return parse_address(text)
-    except InvalidValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def _truth(text: str) -> bool:
     """Parse a boolean of Go."""
-    if text not in _TRUE | _FALSE:
+    if text not in BOOLEANS:
         raise argparse.ArgumentTypeError(f"{text!r}: must be true or false")
-    return text in _TRUE
+    return BOOLEANS[text]

@@ -9,10 +9,10 @@ Rules:
 3. Only devices of the claim's allocation are applied: a server rejects a document with any other.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from dra_shim.kubeapi import Document, InvalidError, Object
+from dra_shim.kubeapi import Document, InvalidError, Object, object_at, objects_at
 from dra_shim.resourceapi import read_allocated
 from dra_shim.status.conditions import TYPES, Condition, DeviceStatus, Key, NetworkData
 from dranet_nri.model import DRIVER_NAME
@@ -43,7 +43,7 @@ def claim_document(
         for result in read_allocated(claim).results
     }
     there = {key: entry for key, entry in _entries(claim).items() if key[0] == node}
-    metadata = _object(claim.get("metadata"))
+    metadata = object_at(claim, "metadata")
     generation = metadata.get("generation")
     entries = {
         device_status.key: _entry(
@@ -60,13 +60,13 @@ def claim_document(
 
 def is_kept(document: Document, answer: Document) -> bool:
     """Return whether a server kept status.devices of an applied document; an old one drops it."""
-    sent = _object(document.get("status")).get("devices")
+    sent = object_at(document, "status").get("devices")
     return not sent or bool(_entries(answer))
 
 
 def is_owned_by_pod(claim: Document) -> bool:
     """Return whether a pod controls a claim: it was created from a template, for this pod only."""
-    owners = _objects(_object(claim.get("metadata")).get("ownerReferences"))
+    owners = objects_at(claim, "metadata", "ownerReferences")
     return any(owner.get("kind") == "Pod" and owner.get("controller") is True for owner in owners)
 
 
@@ -86,9 +86,7 @@ def right_missing(error: InvalidError) -> str:
 def _entry(
     status: DeviceStatus, old: Mapping[str, object], generation: object, stamp: str
 ) -> Object:
-    before = {
-        str(condition.get("type")): condition for condition in _objects(old.get("conditions"))
-    }
+    before = {str(condition.get("type")): condition for condition in objects_at(old, "conditions")}
     entry: Object = {"driver": DRIVER_NAME, "pool": status.pool, "device": status.device}
     if status.share_id:
         entry["shareID"] = status.share_id
@@ -128,10 +126,9 @@ def _network(data: NetworkData) -> Object:
 
 def _entries(claim: Document) -> Entries:
     """Return the entries of this driver's devices on the server."""
-    found = _objects(_object(claim.get("status")).get("devices"))
     return {
         (str(entry.get("pool")), str(entry.get("device")), str(entry.get("shareID") or "")): entry
-        for entry in found
+        for entry in objects_at(claim, "status", "devices")
         if entry.get("driver") == DRIVER_NAME
     }
 
@@ -144,21 +141,7 @@ def _driver_fields(entry: Mapping[str, object]) -> Object:
         if entry.get(name) is not None
     }
     conditions = [
-        condition
-        for condition in _objects(entry.get("conditions"))
-        if condition.get("type") in TYPES
+        condition for condition in objects_at(entry, "conditions") if condition.get("type") in TYPES
     ]
     kept["conditions"] = sorted(conditions, key=lambda condition: str(condition.get("type")))
     return kept
-
-
-def _object(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _objects(value: object) -> Iterator[Mapping[str, object]]:
-    return (
-        (entry for entry in value if isinstance(entry, Mapping))
-        if isinstance(value, list)
-        else iter(())
-    )

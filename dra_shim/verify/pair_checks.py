@@ -152,7 +152,11 @@ class PairChecks:
         if not (source.is_up and target.is_up):
             yield _skipped("reach", source, target, "a link is down")
             return
-        if source.nic.fabric is Fabric.INFINIBAND:
+        kinds = [end.nic.fabric is Fabric.INFINIBAND for end in (source, target)]
+        if any(kinds) and not all(kinds):
+            yield _skipped("reach", source, target, "one NIC is InfiniBand, the other is not")
+            return
+        if all(kinds):
             ports = (source.facts.ports[source.nic.rdma], target.facts.ports[target.nic.rdma])
             if not outputs.share_partition(ports[0].pkeys, ports[1].pkeys):
                 yield failed("pkey", "pkey", source.name, target.name)

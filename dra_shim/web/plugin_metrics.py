@@ -1,13 +1,12 @@
 """The plugin's metrics and heartbeat, read from its directory, which is mounted read-only."""
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.component.files import read_record_bytes
+from dranet_nri.component.files import read_file
 from dranet_nri.component.metrics import Gauge, exposition
 from dranet_nri.errors import StateError
 from dranet_nri.state import heartbeat
@@ -41,7 +40,7 @@ class PluginSigns:
         )
         alive = Gauge("dra_shim_plugin_alive", "1 while no probe would restart the plugin.")
         readable = Gauge("dra_shim_plugin_metrics_readable", "1 if the plugin's numbers are here.")
-        alive.set(int(beat is not None and not heartbeat.problems(beat, self.boot_s())))
+        alive.set(int(beat is not None and not heartbeat.liveness_problems(beat, self.boot_s())))
         readable.set(int(numbers is not None))
         if beat is not None:
             age.set(round(self.boot_s() - beat.beat_s, 3))
@@ -55,11 +54,7 @@ class PluginSigns:
 
     def _numbers(self) -> str | None:
         try:
-            directory = os.open(self.run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                text = read_record_bytes(directory, METRICS, _LIMIT).decode()
-            finally:
-                os.close(directory)
+            text = read_file(self.run / METRICS, _LIMIT).decode()
         except (StateError, OSError, UnicodeDecodeError):
             return None
         return text if _PLAUSIBLE.fullmatch(text) else None

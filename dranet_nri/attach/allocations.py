@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from dranet_nri.attach.desired import moved
+from dranet_nri.attach.desired import devices_to_attach
 from dranet_nri.errors import OutdatedError, UnusableRecordError
 from dranet_nri.model import Allocation, Pod
 from dranet_nri.plan.kernel import Kernel
@@ -23,9 +23,9 @@ class PodAllocations:
     """Allocations by pod.
 
     Attributes:
-        request_reconcile: called after a change of the allocations.
-        wake: called when one cannot be read.
-        boot_id: of the running kernel; an older allocation does not count.
+        request_reconcile: requests a reconcile now, after a change of the allocations.
+        wake: requests a reconcile soon, while an allocation cannot be read.
+        boot_id: boot id of the running kernel; allocations of other boots are refused.
         unread: why an allocation cannot be read, "" if all can be.
     """
 
@@ -46,9 +46,7 @@ class PodAllocations:
         except Exception as error:  # noqa: BLE001 - one file must not stop a node
             unread = described(error)
         if unread and not self.unread:
-            self.log.error(
-                "allocations cannot be read, pods may get their NICs late", reason=unread
-            )
+            self.log.error("allocations cannot be read, attaches may be late", reason=unread)
             self.wake()
         if changed or (self.unread and not unread):
             self.request_reconcile()
@@ -59,30 +57,30 @@ class PodAllocations:
         return bool(self.reader.by_pod(pod_uid) or self.reader.broken_of_pod(pod_uid))
 
     def of(self, pod: Pod) -> tuple[Allocation, ...]:
-        """Return the pod's claims.
+        """Return the allocations of the pod's claims.
 
         Raises:
-            UnusableRecordError: one of its records is unreadable.
-            OutdatedError: one is from before the node was booted.
+            UnusableRecordError: an allocation record of the pod cannot be used.
+            OutdatedError: an allocation is from before the last boot of the node.
         """
         self.refresh()
         broken = self.reader.broken_of_pod(pod.uid)
         if broken:
             raise UnusableRecordError(
                 f"pod {pod}: its allocation record cannot be used: {broken[0].error};"
-                " see dranet-nri status, then delete the pod so that it is recorded anew"
+                " see dranet-nri status, then delete the pod, so that it is prepared again"
             )
         claims = self.reader.by_pod(pod.uid)
         for claim in claims:
             if claim.boot_id and claim.boot_id != self.boot_id:
                 raise OutdatedError(
                     f"pod {pod}: claim {claim.claim} was allocated before the node was booted;"
-                    " kubelet prepares it anew; without kubelet, run dra-shim allocate once more"
+                    " the kubelet prepares it again; without a kubelet, run dra-shim allocate again"
                 )
-        handed = tuple(claim for claim in claims if moved(claim))
-        if handed == claims or not self._is_on_host_network(pod):
+        attachable = tuple(claim for claim in claims if devices_to_attach(claim))
+        if attachable == claims or not self._is_on_host_network(pod):
             return claims
-        return handed  # adminAccess needs no pod namespace
+        return attachable  # adminAccess needs no network namespace of the pod
 
     def _is_on_host_network(self, pod: Pod) -> bool:
         kernel = self.kernel

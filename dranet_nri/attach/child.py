@@ -7,6 +7,7 @@ Rules:
 """
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
@@ -30,13 +31,13 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.child import Child, alias_of
-from dranet_nri.plan.identity import RdmaIdentity, device_identity, why_unclear
+from dranet_nri.plan.identity import RdmaIdentity, device_identity, why_ambiguous
 from dranet_nri.plan.kernel import Kernel, Session
 from dranet_nri.plan.ops import DelLink
 from dranet_nri.plan.pod_network import PodNetwork, child_network
 
-PERIOD_S: Final = 30.0  # of scans for orphaned links on a node without children
-WATCHED_S: Final = 120.0  # of scans in each round after the last child; a namespace ends in seconds
+PERIOD_S: Final = 30.0  # between scans for orphaned links on a node without children
+CLOSE_WATCH_S: Final = 120.0  # of scans in each round after the last child
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def expect_child(
 
 
 def _rdma_of(device: Device, parent: LinkState) -> RdmaIdentity:
-    """Return the identity of its RDMA devices; the one of an eRDMA is on another function."""
+    """Return the identity of its RDMA devices, which may be on another PCI function (eRDMA)."""
     return RdmaIdentity(device.key, device.rdma_devices, host_netdev=parent.link.index)
 
 
@@ -120,10 +121,11 @@ def _pkey(
 
 
 def _rdma_name(session: Session, device: Device, parent: LinkState) -> str:
-    """Return the current name of its RDMA device, which may change when a driver recreates it."""
+    """Return the current name of its RDMA device; it may change when the driver recreates it."""
     published = device.rdma_devices
-    here = [link.name for link in session.rdma(_rdma_of(device, parent)).host]
-    return next((name for name in (*published, *here) if name in here), next(iter(published), ""))
+    current = [link.name for link in session.rdma(_rdma_of(device, parent)).host]
+    candidates = (name for name in (*published, *current) if name in current)
+    return next(candidates, next(iter(published), ""))
 
 
 def _parent(
@@ -131,14 +133,14 @@ def _parent(
 ) -> LinkState:
     key, name = allocated.device.key, allocated.device.name
     observed = session.observe(key, "", device_identity(device)) if key.name else Observed()
-    if observed.unclear:
-        raise RefusedError(why_unclear(allocated.device, observed.unclear))
+    if observed.ambiguous:
+        raise RefusedError(why_ambiguous(allocated.device, observed.ambiguous))
     state = observed.host
     if state is None:
         missing = "load ib_ipoib" if isinstance(link, IpoibConfig) else "load its driver"
         raise RefusedError(
             f"device {name}: its interface, the parent of the pod's, is not on the host;"
-            f" {missing}, or see dranet-nri status for the pod that holds it"
+            f" {missing}, or see dranet-nri status for the pod that has it"
         )
     needed = ARPHRD_INFINIBAND if isinstance(link, IpoibConfig) else ARPHRD_ETHER
     if state.link.arphrd != needed:
@@ -154,8 +156,9 @@ def _parent(
 class OrphanSchedule:
     """Schedule of scans for orphaned links, because a scan costs a netlink dump.
 
-    Each reconcile scans while a pod has a child, and for WATCHED_S after; else every PERIOD_S: the
-    link of an earlier instance appears when the kernel ends its namespace.
+    Each reconcile scans while a pod has a child, and for CLOSE_WATCH_S after that; otherwise one in
+    PERIOD_S, for links of an earlier instance of the plugin. A link is orphaned when the kernel
+    ends its namespace, seconds after the pod.
 
     Attributes:
         clock: seconds since boot.
@@ -173,10 +176,10 @@ class OrphanSchedule:
         """
         now = self.clock()
         if any(device.child for record in records for device in record.devices):
-            self._watched_until = now + WATCHED_S
+            self._watched_until = now + CLOSE_WATCH_S
         return now >= self._due or now < self._watched_until
 
-    def looked(self) -> None:
+    def note_scan(self) -> None:
         """Record a completed scan."""
         self._due = self.clock() + PERIOD_S
 
@@ -186,7 +189,7 @@ def remove_orphans(
 ) -> tuple[str, ...]:
     """Delete orphaned child links on the host.
 
-    The kernel returns them to the host some time after a pod's namespace ends.
+    The kernel moves them to the host some time after a pod's namespace ends.
 
     Args:
         kernel: the node's.
@@ -199,14 +202,11 @@ def remove_orphans(
     Raises:
         KernelError: the kernel could not be read, or refused a deletion.
     """
-    set_step("look for links of pods that are gone")
-    session = kernel.session(None)
-    try:
-        made = session.children()
-        kept = aliases_in_use() if made else ()
-        orphans = [child for child in made if child[0] not in kept]
+    set_step("find links of pods that ended")
+    with closing(kernel.session(None)) as session:
+        children = session.children()
+        in_use = aliases_in_use() if children else ()
+        orphans = [child for child in children if child[0] not in in_use]
         for _, index in orphans:
             session.apply(DelLink(Ns.HOST, index))
-    finally:
-        session.close()
     return tuple(alias for alias, _ in orphans)

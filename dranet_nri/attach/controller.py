@@ -18,14 +18,14 @@ from typing import Final
 import structlog
 
 from dranet_nri.attach.checks.conflicts import (
+    check_compatible_children,
     check_no_corrupt_owner,
     check_not_owned,
     check_not_virtual_machine,
-    refuse_unlike_children,
 )
 from dranet_nri.attach.child import OrphanSchedule, remove_orphans
-from dranet_nri.attach.desired import moved
-from dranet_nri.attach.execution.executor import Clock, PlanExecutor
+from dranet_nri.attach.desired import devices_to_attach
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.execution.watchdog import HUNG_S, Watchdog
 from dranet_nri.attach.locks import DeviceLocks, LongWait
 from dranet_nri.attach.metrics import PluginMetrics
@@ -34,6 +34,7 @@ from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.attach.sandboxes import Sandboxes, own_netns
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.log import trace_of
 from dranet_nri.errors import (
     DranetError,
@@ -53,7 +54,7 @@ from dranet_nri.plan.kernel import Kernel
 from dranet_nri.plan.refusals import described
 from dranet_nri.settings import VM_HANDLERS
 
-RELOADED: Final = "containers that run keep old RDMA device files: restart the pod"
+STALE_FILES: Final = "running containers have the old RDMA device files: restart the pod"
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ class AttachController:
     options: EditOptions
     log: structlog.typing.FilteringBoundLogger
     wake: Callable[[], None]
-    clock: Clock
+    clock: SystemClock
     allocation: Callable[[str], Allocation | None]
     on_attached: Callable[[Attachment], None] = lambda _: None
     hang_timeout_s: float = HUNG_S
@@ -120,8 +121,8 @@ class AttachController:
         job = self._jobs.get(sandbox_id)
         return job is not None and not job.done()
 
-    async def idle(self, sandbox_id: str) -> None:
-        """Return when no attach to the sandbox runs."""
+    async def wait_idle(self, sandbox_id: str) -> None:
+        """Wait until no attach to the sandbox runs."""
         while self.is_busy(sandbox_id):
             await asyncio.wait({self._jobs[sandbox_id]})
 
@@ -148,11 +149,11 @@ class AttachController:
             if not claims:
                 return
             if pod.sandbox_id not in self.live:
-                # Not recorded: this is no refusal, and the claim may be restored already.
+                # Not recorded: this is not a refusal, and the claim may be restored already.
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
                 check_not_owned(pod, claims, self.attachments.all(), self.live)
-                refuse_unlike_children(claims, self.attachments.all())
+                check_compatible_children(claims, self.attachments.all())
                 check_no_corrupt_owner(claims, self.attachments.blocking(), self.allocation)
                 check_not_virtual_machine(pod, claims, self.vm_handlers)
                 netns = own_netns(pod, self.kernel)
@@ -167,25 +168,25 @@ class AttachController:
             await self._run(pod, netns, claims)
 
     def _log_wait(self, pod: Pod, names: str) -> None:
-        reason = f"{names}: still being worked on; see dranet-nri status"
+        reason = f"{names}: another job works on it; see dranet-nri status"
         self.log.warning("waiting for a device", pod=str(pod), reason=reason)
 
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
         previous = self._records()
         try:
-            done = await self.watchdog.done(
+            attached = await self.watchdog.run(
                 lambda: self.executor.attach(
                     pod, netns, claims, previous, lambda: pod.sandbox_id in self.live
                 ),
-                tuple(_blank(pod, netns, allocation) for allocation in claims),
+                tuple(_new_record(pod, netns, claim) for claim in claims),
             )
         except Exception:
             self.netns_refs.release_if_restored(netns)
             raise
         finally:
             self._release_previous(claims, previous, netns)
-        for claim, attachment in zip(claims, done, strict=True):
-            if pod.sandbox_id in self.live:  # else the pod's next sandbox would use this spec
+        for claim, attachment in zip(claims, attached, strict=True):
+            if pod.sandbox_id in self.live:  # a later sandbox of the pod must not use the spec
                 self.open_gate(claim, attachment)
             self._log_attached(pod, attachment)
             self.on_attached(attachment)
@@ -202,13 +203,12 @@ class AttachController:
         self,
         claims: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
-        but: NetnsId | None = None,
+        current: NetnsId | None = None,
     ) -> None:
         """Release namespaces of previous records that the claims no longer use."""
-        before = {
-            previous[claim.claim.uid].netns for claim in claims if claim.claim.uid in previous
-        }
-        for netns in before - {but}:
+        uids = {claim.claim.uid for claim in claims}
+        recorded = {record.netns for uid, record in previous.items() if uid in uids}
+        for netns in recorded - {current}:
             self.netns_refs.release_if_restored(netns)
 
     def _records(self) -> dict[str, Attachment]:
@@ -236,12 +236,12 @@ class AttachController:
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
-            if record is None or not record.holds_devices:
+            if record is None or not record.owns_devices:
                 continue
             if _has_its_devices(record, claim) and record.sandbox_id == pod.sandbox_id:
                 continue
             record = await self._detach_locked(record)
-            if record.is_away:
+            if record.is_unrestored:
                 raise NotRestoredError(
                     f"claim {claim.claim}: its devices are not restored yet from the pod's"
                     f" previous sandbox {record.sandbox_id}; this is retried"
@@ -258,7 +258,7 @@ class AttachController:
     def open_gate(self, allocation: Allocation, attachment: Attachment) -> None:
         """Write the claim's files. A failure is recorded and retried soon."""
         work = partial(self.gate.open, allocation, attachment, self.options)
-        if not self.watchdog.opened(allocation.claim.uid, work):
+        if not self.watchdog.open_gate(allocation.claim.uid, work):
             self.wake()
 
     # ------------------------------------------------------------------- detach
@@ -268,7 +268,7 @@ class AttachController:
         async with self.locks.of(device.device.name for device in attachment.devices):
             current = self.attachments.get(attachment.claim.uid)
             if current is None or current.sandbox_id != attachment.sandbox_id:
-                return  # Another sandbox owns the record by now.
+                return  # another sandbox owns the record now
             attached_since = (
                 current.phase is Phase.ATTACHED and attachment.phase is not Phase.ATTACHED
             )
@@ -277,23 +277,23 @@ class AttachController:
 
     async def _detach_locked(self, attachment: Attachment) -> Attachment:
         close_error = self.gate.try_close(attachment.claim.uid)
-        alive = self.kernel.hold(attachment.netns)
-        work = partial(self.executor.detach, attachment, netns_alive=alive)
+        netns_exists = self.kernel.hold(attachment.netns)
+        work = partial(self.executor.detach, attachment, netns_exists=netns_exists)
         try:
-            record = await self.metrics.work.detaching(self.watchdog.done(work, (attachment,)))
-        finally:  # the result may be unrecorded
+            record = await self.metrics.work.detaching(self.watchdog.run(work, (attachment,)))
+        finally:  # also if the result could not be recorded
             self.netns_refs.release_if_restored(attachment.netns)
         if record.phase is Phase.HOME:
-            self.watchdog.note_verified(record.claim.uid)
-        self.watchdog.note_close_error(record.claim.uid, close_error)
+            self.watchdog.clear_fault(record.claim.uid)
+        self.watchdog.record_close_error(record.claim.uid, close_error)
         if not close_error:  # else the spec still names these files
             self.gate.tidy(record.claim.uid)
         if record.phase is Phase.HOME:
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
             return record
-        release = self.netns_refs.release_if_late if alive else self.netns_refs.release
+        release = self.netns_refs.release_if_expired if netns_exists else self.netns_refs.release
         release(record.netns)
-        reason = record.failure.message if record.failure else "the kernel has not returned it yet"
+        reason = record.failure.message if record.failure else "not returned by the kernel yet"
         self.log.warning(
             "device not restored yet", pod=str(record.pod), claim=str(record.claim), reason=reason
         )
@@ -303,8 +303,8 @@ class AttachController:
         """Verify an attached claim: namespace referenced, devices in it, gate open.
 
         A device that is no longer in its pod, or a missing shared RDMA device, closes the gate and
-        is attached again. Changed device numbers are written to the files. The gate of a claim
-        that was released, or has other devices now, is not changed.
+        is attached again. Changed device numbers are written to record and CDI spec. The gate of a
+        claim that was released, or has other devices now, is not changed.
         """
         uid = attachment.claim.uid
         if allocation is not None and not _has_its_devices(attachment, allocation):
@@ -312,23 +312,23 @@ class AttachController:
         async with self.locks.of(device.device.name for device in attachment.devices):
             if self.attachments.get(uid) != attachment or not self.kernel.hold(attachment.netns):
                 return
-            current = await self.watchdog.done(
+            current = await self.watchdog.run(
                 lambda: self.executor.verify(attachment, allocation), (attachment,)
             )
             if current is not None:
-                self.watchdog.note_verified(uid)
-                self._log_changed(attachment, current)
+                self.watchdog.clear_fault(uid)
+                self._log_changed_files(attachment, current)
                 if allocation is not None:
                     self.open_gate(allocation, current)
                 return
             close_error = self.gate.try_close(uid)
-            self.metrics.work.lost()
+            self.metrics.work.lost.add()
             owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
-            self.log.error("device or RDMA device left its pod", **owner, remedy=RELOADED)
+            self.log.error("device or RDMA device left its pod", **owner, remedy=STALE_FILES)
             self.attachments.put(replace(attachment, phase=Phase.INTENT))
-            self.watchdog.note_close_error(uid, close_error)
+            self.watchdog.record_close_error(uid, close_error)
 
-    def close_orphaned_gate(self, claim_uid: str) -> None:
+    async def close_orphaned_gate(self, claim_uid: str) -> None:
         """Close the gate of a claim that is not attached.
 
         Raises:
@@ -337,11 +337,11 @@ class AttachController:
         record = self.attachments.get(claim_uid)
         if record is None or record.phase is not Phase.ATTACHED:
             self.gate.remove(claim_uid)
-            self.watchdog.note_close_error(claim_uid, "")
+            self.watchdog.record_close_error(claim_uid, "")
 
-    def _log_changed(self, before: Attachment, now: Attachment) -> None:
+    def _log_changed_files(self, before: Attachment, now: Attachment) -> None:
         pairs = zip(before.devices, now.devices, strict=True)
-        if all(was.char_devices == device.char_devices for was, device in pairs):
+        if all(previous.char_devices == device.char_devices for previous, device in pairs):
             return
         files = (file for device in now.devices for file in device.char_devices)
         self.log.warning(
@@ -349,7 +349,7 @@ class AttachController:
             pod=str(now.pod),
             claim=str(now.claim),
             files=[f"{file.path} {file.major}:{file.minor}" for file in files],
-            remedy=RELOADED,
+            remedy=STALE_FILES,
         )
 
     async def remove_orphaned_links(self) -> None:
@@ -363,10 +363,10 @@ class AttachController:
             records = self.attachments.all()
             return {device.child for record in records for device in record.devices}
 
-        gone = await self.watchdog.done(lambda: remove_orphans(self.kernel, aliases_in_use))
-        self.orphans.looked()
-        if gone:
-            self.log.warning("orphaned links deleted", aliases=gone)
+        deleted = await self.watchdog.run(lambda: remove_orphans(self.kernel, aliases_in_use))
+        self.orphans.note_scan()
+        if deleted:
+            self.log.warning("orphaned links deleted", aliases=deleted)
 
     def is_attached(self, allocation: Allocation, pod: Pod) -> bool:
         """Whether the claim's devices are configured in this sandbox."""
@@ -384,9 +384,9 @@ class AttachController:
         return all(self.is_attached(claim, pod) for claim in claims)
 
 
-def _blank(pod: Pod, netns: NetnsId, claim: Allocation) -> Attachment:
-    """Return the record of a claim without modified devices."""
-    devices = tuple(AttachedDevice(device.request, device.device) for device in moved(claim))
+def _new_record(pod: Pod, netns: NetnsId, claim: Allocation) -> Attachment:
+    """Return a record of the claim for a fault that prevents the executor from writing one."""
+    devices = tuple(AttachedDevice(item.request, item.device) for item in devices_to_attach(claim))
     return Attachment(claim.claim, claim.pod, pod.sandbox_id, netns, Phase.FAILED, devices)
 
 
@@ -397,4 +397,4 @@ def _device_text(device: AttachedDevice) -> str:
 def _has_its_devices(record: Attachment, claim: Allocation) -> bool:
     """Whether the record has the same devices as the allocation."""
     recorded = {device.identity for device in record.devices}
-    return recorded == {device.identity for device in moved(claim)}
+    return recorded == {device.identity for device in devices_to_attach(claim)}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_interface
 from typing import Final
 
-from dranet_nri.attach.checks.guard import HostScan, waits_for_name
+from dranet_nri.attach.checks.guard import HostScan, has_temporary_name
 from dranet_nri.attach.child import expect_child
 from dranet_nri.attach.observation import observe
 from dranet_nri.attach.rdma import (
@@ -18,8 +18,8 @@ from dranet_nri.attach.rdma import (
     NETWORK,
     NO_GID_WARNING,
     RdmaOptions,
-    require_alone,
-    require_lasting,
+    require_no_lost_links,
+    require_no_software_rdma,
     require_verbs,
     shared_after_move,
     with_files,
@@ -38,10 +38,10 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.child import Child
-from dranet_nri.plan.identity import rdma_identity, why_unclear
+from dranet_nri.plan.identity import rdma_identity, why_ambiguous
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.lacking import Refused, may_lack, warning_lines
 from dranet_nri.plan.ops import AddAddress, Op, Plan
+from dranet_nri.plan.optional import Refused, is_optional, warning_lines
 from dranet_nri.plan.planner import AttachTarget, make_plan
 from dranet_nri.plan.pod_network import PodNetwork, pod_network
 from dranet_nri.plan.rdma import find_same
@@ -62,8 +62,8 @@ class DesiredDevice:
         network: desired configuration in the pod; None without a net device, or for a shared
             device, which stays on the host.
         child: link to create for the pod in place of the device, None without one.
-        given: addresses from the network in the pod.
-        is_settled: whether these addresses are complete; routes may need them.
+        dynamic_addresses: addresses by DHCP or SLAAC.
+        has_addresses: whether these are complete; routes may need them.
     """
 
     claim_uid: str
@@ -72,17 +72,16 @@ class DesiredDevice:
     observed: Observed
     network: PodNetwork | None = None
     child: Child | None = None
-    given: tuple[str, ...] = ()
-    is_settled: bool = False
+    dynamic_addresses: tuple[str, ...] = ()
+    has_addresses: bool = False
 
     @property
     def is_in_use(self) -> bool:
-        """Whether part of an attached device is still in the pod; a driver recreated the rest."""
-        there = self.observed.rdma.pod
-        left = self.observed.pod is not None or any(
-            find_same(link, there) for link in self.record.rdma
+        """Whether a part of an attached device is still in the pod."""
+        in_pod = self.observed.pod is not None or any(
+            find_same(link, self.observed.rdma.pod) for link in self.record.rdma
         )
-        return left and self.record.was_given
+        return in_pod and self.record.was_attached
 
     def plan(self) -> Plan:
         """Return the attach plan; without routes until dynamic addresses are complete.
@@ -91,20 +90,20 @@ class DesiredDevice:
             RefusedError: the desired state is not possible.
         """
         record, network = self.record, self.network
-        if network and network.is_dynamic and not self.is_settled:
+        if network and network.is_dynamic and not self.has_addresses:
             network = replace(network, routes=(), rules=())
-        allocated = AttachTarget(
+        target = AttachTarget(
             network, record.snapshot, record.rdma, record.rdma_name, child=self.child
         )
-        return make_plan(allocated, self.observed)
+        return make_plan(target, self.observed)
 
     def observed_again(self, session: Session) -> "DesiredDevice":
-        """Return the target with a new observation."""
+        """Return the same desired state with a new observation."""
         return replace(self, observed=observe(session, self.record))
 
-    def may_lack(self, op: Op, error: KernelError) -> bool:
-        """Whether the refused operation is optional for the pod."""
-        return self.network is not None and may_lack(self.network.inherited, op, error)
+    def is_optional(self, op: Op, error: KernelError) -> bool:
+        """Whether the attach continues without the refused operation."""
+        return self.network is not None and is_optional(self.network.inherited, op, error)
 
     def attached(
         self,
@@ -116,10 +115,10 @@ class DesiredDevice:
         """Return the record of the attached device, with its device files.
 
         Args:
-            session: of the pod.
+            session: session of the pod.
             options: RDMA options of the operator.
             sleep: waits that many seconds.
-            refused: its refused operations, see may_lack.
+            refused: its optional operations that the kernel refused.
 
         Raises:
             KernelError: the kernel did not return the files, or an RDMA device is gone.
@@ -135,7 +134,7 @@ class DesiredDevice:
         )
         record = with_files(session, record, self.allocated.config, rdma, options)
         require_verbs(record, self.allocated.config, options)
-        record = warned(record)
+        record = with_route_warning(record)
         if self.network is None or link is None:
             return record
         return replace(
@@ -147,10 +146,10 @@ class DesiredDevice:
         )
 
     def _addresses(self, refused: Refused) -> tuple[str, ...]:
-        lacking = {op.address for op, _ in refused if isinstance(op, AddAddress)}
+        missing = {op.address for op, _ in refused if isinstance(op, AddAddress)}
         addresses = self.network.addresses if self.network else ()
-        static = (address.cidr for address in addresses if address not in lacking)
-        return (*static, *self.given)
+        static = (address.cidr for address in addresses if address not in missing)
+        return (*static, *self.dynamic_addresses)
 
     def _warnings(self, refused: Refused, options: RdmaOptions) -> Iterator[str]:
         """Yield warnings about the network configuration in the pod."""
@@ -158,8 +157,8 @@ class DesiredDevice:
             return
         for text in warning_lines(self.network.warnings, refused):
             yield f"{NETWORK}{text}"
-        for lost in self._disabled():
-            yield f"{NETWORK}not given back to the host: {lost}; what attached it must do it again"
+        for programs in self._disabled_programs():
+            yield f"{NETWORK}not restored on the host: {programs}; attach them again"
         is_roce = self.allocated.device.attribute("dra.net/rdmaProtocol") == "roce"
         has_rdma = not self.child or IP_ONLY_WARNING not in self.record.warnings
         needs_gid = is_roce and has_rdma and char_kinds(self.allocated.config, options.kinds)
@@ -167,42 +166,42 @@ class DesiredDevice:
         if needs_gid and all(address.is_link_local for address in addresses):
             yield f"{NETWORK}{NO_GID_WARNING}"
 
-    def _disabled(self) -> Iterator[str]:
-        """Yield what disableEbpfPrograms takes off for good."""
+    def _disabled_programs(self) -> Iterator[str]:
+        """Yield the programs that disableEbpfPrograms detaches and a restore cannot attach."""
         if self.network is None or not self.network.disable_ebpf:
             return
         if filters := self.allocated.device.attribute("dra.net/tcFilterNames"):
             yield f"tc filters {filters}"
         snapshot = self.record.snapshot
-        held = [program.id for program in snapshot.tcx or () if program.link] if snapshot else []
-        if held:
-            yield f"TCX programs {', '.join(map(str, held))}, which BPF links hold"
+        linked = [program.id for program in snapshot.tcx or () if program.link] if snapshot else []
+        if linked:
+            yield f"TCX programs {', '.join(map(str, linked))}, which BPF links attach"
 
 
-def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
-    """Return the devices that are attached: all except adminAccess results."""
+def devices_to_attach(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
+    """Return the devices that the pod gets: all except those with adminAccess."""
     return tuple(device for device in allocation.devices if not device.admin_access)
 
 
-def carried(allocated: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
-    """Return a record of the device or share; an unrestored one keeps its recorded facts."""
-    fresh = AttachedDevice(allocated.request, allocated.device, share_id=allocated.share_id)
+def carried_over(allocated: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
+    """Return a record of the device or share, with the recorded facts of an unrestored one."""
+    new = AttachedDevice(allocated.request, allocated.device, share_id=allocated.share_id)
     for device in before.devices if before else ():
         if device.identity == allocated.identity and not device.home:
-            carried_over = replace(device, shared_rdma=(), warnings=(), lease=None)
-            return replace(carried_over, request=allocated.request, device=allocated.device)
-    return fresh
+            recorded = replace(device, shared_rdma=(), warnings=(), lease=None)
+            return replace(recorded, request=allocated.request, device=allocated.device)
+    return new
 
 
-def warned(record: AttachedDevice) -> AttachedDevice:
+def with_route_warning(record: AttachedDevice) -> AttachedDevice:
     """Return the record with a warning of host routes that cannot be restored."""
     routes = record.snapshot.unrestorable if record.snapshot else ()
     if not routes:
         return record
     more = ", and others" if len(routes) > MAX_NAMED else ""
     warning = (
-        f"not given back to the host: route {'; '.join(routes[:MAX_NAMED])}{more}; what made it"
-        " must add it again"
+        f"not restored on the host: route {'; '.join(routes[:MAX_NAMED])}{more}; what added it must"
+        " do so again"
     )
     return replace(record, warnings=(warning, *record.warnings))
 
@@ -211,18 +210,18 @@ def resolve(
     session: Session,
     records: tuple[Attachment, ...],
     allocations: tuple[Allocation, ...],
-    beside: tuple[Attachment, ...],
+    others: tuple[Attachment, ...],
     now_s: int,
     options: RdmaOptions,
     host_scan: HostScan,
 ) -> tuple[DesiredDevice, ...]:
-    """Return the devices of the claims in attach order.
+    """Return the desired state of the claims' devices, in attach order.
 
     Args:
-        session: of the pod.
+        session: session of the pod.
         records: one per claim, with the recorded snapshots.
         allocations: allocations of the same claims, in the same order.
-        beside: records of other claims with devices in the pod.
+        others: records of other claims with devices in the pod.
         now_s: seconds of CLOCK_BOOTTIME, for new snapshots.
         options: RDMA options of the operator.
         host_scan: scan of the host.
@@ -241,7 +240,7 @@ def resolve(
             host_scan,
         )
         for record, allocation in zip(records, allocations, strict=True)
-        for device, allocated in zip(record.devices, moved(allocation), strict=True)
+        for device, allocated in zip(record.devices, devices_to_attach(allocation), strict=True)
     )
     _require_distinct("interface", [target.network.name for target in targets if target.network])
     rdma = {
@@ -251,7 +250,7 @@ def resolve(
         for link in target.record.rdma
     }
     _require_distinct("rdma", [name for _, name in rdma])
-    return _compatible_on_parent(session, targets, beside)
+    return _without_route_conflicts(session, targets, others)
 
 
 def _require_distinct(kind: str, names: list[str]) -> None:
@@ -259,28 +258,31 @@ def _require_distinct(kind: str, names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise RefusedError(
-            f"{kind} name {twice[0]!r} is wanted by two devices of the pod;"
+            f"{kind} name {twice[0]!r} is requested for two devices of the pod;"
             f" give each a request of its own, with its own {kind}.name"
         )
 
 
-def _compatible_on_parent(
-    session: Session, targets: tuple[DesiredDevice, ...], beside: tuple[Attachment, ...]
+def _without_route_conflicts(
+    session: Session, targets: tuple[DesiredDevice, ...], others: tuple[Attachment, ...]
 ) -> tuple[DesiredDevice, ...]:
-    """Return the targets without routes that conflict with each other or with the pod's devices."""
+    """Return the targets with routes that conflict neither with each other nor with the pod's."""
     observations = [target.observed for target in targets]
     observations += (
-        observe(session, device) for record in beside for device in record.devices if device.touched
+        observe(session, device)
+        for record in others
+        for device in record.devices
+        if device.is_unrestored
     )
     networks = [target.network or PodNetwork("") for target in targets]
     if not any(network.routes for network in networks):
         return targets
-    there = [observed.pod for observed in observations]
-    taken = session.pod_slots({state.link.index for state in there if state})
-    placed = separate_routes(networks, [state.routes if state else () for state in there], taken)
+    states = [observed.pod for observed in observations]
+    taken = session.pod_route_keys({state.link.index for state in states if state})
+    distinct = separate_routes(networks, [state.routes if state else () for state in states], taken)
     return tuple(
         replace(target, network=target.network and network)
-        for target, network in zip(targets, placed, strict=True)
+        for target, network in zip(targets, distinct, strict=True)
     )
 
 
@@ -298,22 +300,22 @@ def _target(
     )
     child = allocated.config.interface.child
     if child is not None:
-        made = expect_child(session, target.claim_uid, allocated, child, device, options)
-        host_scan.require_publishable(allocated.device, made.child.parent.index, stays=True)
+        expected = expect_child(session, target.claim_uid, allocated, child, device, options)
+        host_scan.require_publishable(allocated.device, expected.child.parent.index, as_parent=True)
         return replace(
             target,
-            record=made.record,
-            observed=made.observed,
-            network=made.network,
-            child=made.child,
+            record=expected.record,
+            observed=expected.observed,
+            network=expected.network,
+            child=expected.child,
         )
     named = replace(device, rdma_name=allocated.config.rdma.name or "")
     observed = observe(session, named, allocated.config.ethtool.groups)
-    if observed.unclear:
-        raise RefusedError(why_unclear(device.device, observed.unclear))
-    if observed.pod is None and not waits_for_name(observed.host, device.snapshot):
-        here = observed.host.link.index if observed.host else None
-        host_scan.require_publishable(allocated.device, here)
+    if observed.ambiguous:
+        raise RefusedError(why_ambiguous(device.device, observed.ambiguous))
+    if observed.pod is None and not has_temporary_name(observed.host, device.snapshot):
+        index = observed.host.link.index if observed.host else None
+        host_scan.require_publishable(allocated.device, index)
     # A device on the host gets a new ifindex in the pod.
     device = replace(device, pod_index=observed.pod.link.index if observed.pod else 0)
     network = None
@@ -325,28 +327,28 @@ def _target(
             _require_features(allocated, observed.host)
             snapshot = snapshot_of(session, allocated, observed)
             device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
-        require_lasting(allocated.device, observed)
+        require_no_software_rdma(allocated.device, observed)
         network = pod_network(allocated.config, snapshot)
         device = replace(device, pod_name=network.name, pod_altnames=network.altnames)
     device = with_rdma(allocated, device, observed.rdma, options)
-    require_alone(session, allocated.device, device.rdma, observed.lost_with_rdma)
+    require_no_lost_links(session, allocated.device, device.rdma, observed.lost_with_rdma)
     return replace(target, record=device, observed=observed, network=network)
 
 
 def _require_possible(allocated: AllocatedDevice) -> None:
-    """Refuse what Prepare refuses: a record of an older version was not checked for it."""
+    """Refuse what Prepare refuses: an older version of the shim may have written the record."""
     name = allocated.device.name
-    if bare := why_without_interface(allocated.device):
+    if reason := why_without_interface(allocated.device):
         raise RefusedError(
-            f"device {name}: when the pod's claim was prepared, it {bare}; delete"
-            " the pod, so that it is prepared anew"
+            f"device {name}: when the pod's claim was prepared, it {reason}; delete"
+            " the pod, so that it is prepared again"
         )
     if allocated.share_id and (problems := violations_for_share(allocated.config)):
         raise RefusedError(f"device {name}: {'; '.join(problems)}")
 
 
 def _require_features(allocated: AllocatedDevice, host: LinkState | None) -> None:
-    """Refuse ethtool settings if the kernel does not support them by netlink."""
+    """Refuse ethtool settings if the kernel has no netlink messages for them."""
     if allocated.config.ethtool and host is not None and host.ethtool is None:
         raise RefusedError(
             f"device {allocated.device.name}: ethtool needs Linux 5.7 or newer on the node;"

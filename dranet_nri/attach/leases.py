@@ -1,4 +1,4 @@
-"""DHCP leases of a pod's devices, acquired before the gate opens and released at the detach.
+"""DHCP leases of a pod's devices, acquired before the gate opens, and released at detach.
 
 Rules:
 1. All devices of a pod acquire their leases at the same time.
@@ -19,11 +19,11 @@ from dranet_nri.dhcp import Action, DhcpClient, Granted, Lost, Send, release_of
 from dranet_nri.errors import KernelError, OutdatedError, RefusedError
 from dranet_nri.model import ARPHRD_ETHER, Addressing, AttachedDevice, Lease, Link
 from dranet_nri.plan.kernel import DhcpPort, Session
-from dranet_nri.plan.lease import add_lease
-from dranet_nri.plan.leased import leased_network
+from dranet_nri.plan.lease_network import network_with_lease
+from dranet_nri.plan.lease_ops import add_lease
 from dranet_nri.plan.pod_network import PodNetwork
 
-LEASE_POLL_S: Final = 0.01  # an exchange has two answers; each may arrive this much later
+LEASE_POLL_S: Final = 0.01  # delays each of the two answers of an exchange by up to this
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class LeaseExchange:
     """An exchange of one link with DHCP servers, and its result.
 
     Attributes:
-        name: of the link in the pod.
+        name: name of the link in the pod.
         result: None until the exchange ends.
     """
 
@@ -40,8 +40,8 @@ class LeaseExchange:
     client: DhcpClient
     result: Granted | Lost | None = None
 
-    def take(self, actions: Iterable[Action]) -> None:
-        """Send messages, and keep the result."""
+    def perform(self, actions: Iterable[Action]) -> None:
+        """Send messages, and store the result."""
         for action in actions:
             match action:
                 case Send(payload, source, target, mac):
@@ -52,8 +52,8 @@ class LeaseExchange:
     def step(self, now: float) -> None:
         """Process received messages, and repeat a message that is due."""
         for payload, mac in self.port.pending():
-            self.take(self.client.receive(payload, mac, now))
-        self.take(self.client.tick(now))
+            self.perform(self.client.receive(payload, mac, now))
+        self.perform(self.client.tick(now))
 
 
 def exchange_on(session: Session, link: Link, lease: Lease | None = None) -> LeaseExchange:
@@ -70,8 +70,8 @@ def run_exchanges(exchanges: Collection[LeaseExchange], wait: AddressWait, now_s
     """Run exchanges concurrently until each has a result, or until the timeout.
 
     Args:
-        exchanges: of one pod.
-        wait: timeout, clock and liveness of the sandbox.
+        exchanges: exchanges of one pod.
+        wait: timeout, sleep, and liveness of the sandbox.
         now_s: seconds of CLOCK_BOOTTIME.
 
     Raises:
@@ -80,7 +80,7 @@ def run_exchanges(exchanges: Collection[LeaseExchange], wait: AddressWait, now_s
     """
     now = float(now_s)
     for exchange in exchanges:
-        exchange.take(exchange.client.start(now))
+        exchange.perform(exchange.client.start(now))
     for _ in range(round(wait.limit_s / LEASE_POLL_S)):
         for exchange in exchanges:
             if exchange.result is None:
@@ -88,7 +88,7 @@ def run_exchanges(exchanges: Collection[LeaseExchange], wait: AddressWait, now_s
         if all(exchange.result is not None for exchange in exchanges):
             return
         if not wait.is_live():
-            raise OutdatedError("the sandbox was stopped while a DHCP server was awaited")
+            raise OutdatedError("the sandbox was stopped during the wait for a DHCP server")
         wait.sleep(LEASE_POLL_S)
         now += LEASE_POLL_S
 
@@ -172,9 +172,9 @@ def _leased(
         link = replace(link, max_mtu=link.mtu)  # the parent's MTU bounds it
     return replace(
         target,
-        network=leased_network(network, granted, link),
+        network=network_with_lease(network, granted, link),
         record=replace(target.record, lease=granted.lease),
-        is_settled=True,
+        has_addresses=True,
     )
 
 

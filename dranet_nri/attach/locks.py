@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class LongWait:
-    """Notification of a job that waits for long.
+    """Notification about a job that waits for a long time.
 
     Attributes:
         after_s: wait in seconds until the notification.
@@ -23,8 +23,8 @@ class LongWait:
 class DeviceLocks:
     """Locks of a node's devices, by device name.
 
-    A job acquires all of its devices at once: while it waits for one, for hours if a kernel call
-    hangs, the others stay free for other jobs.
+    A job acquires all of its devices at once. While it waits for one, for hours if a kernel call
+    hangs, other jobs can use the rest.
     """
 
     _taken: set[str] = field(default_factory=set)
@@ -34,7 +34,7 @@ class DeviceLocks:
     async def of(
         self, names: Iterable[str], long_wait: LongWait | None = None
     ) -> AsyncIterator[None]:
-        """Own the locks of all names. Waiters for a device continue in order, if they can."""
+        """Own the locks of all names. Waiting jobs continue in order, when their locks are free."""
         names = frozenset(names)
         if self._taken.isdisjoint(names):
             self._taken.update(names)
@@ -58,7 +58,7 @@ class DeviceLocks:
         try:
             await turn
         except asyncio.CancelledError:
-            if self._waiting.pop(turn, None) is None:  # The locks are already acquired.
+            if self._waiting.pop(turn, None) is None:  # the locks are already acquired
                 self._release(names)
             raise
         finally:

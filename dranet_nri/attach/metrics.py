@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from itertools import product
 from typing import Final
 
-from dranet_nri.component.metrics import Counter, Gauge, Histogram, MetricFamily, Values, exposition
+from dranet_nri.component.metrics import Counter, Gauge, Histogram, Values, exposition, families_of
 from dranet_nri.errors import DranetError, OutdatedError, RefusedError
 from dranet_nri.model import Attachment, Phase
 from dranet_nri.nri.stub import Outcome
 from dranet_nri.state.heartbeat import HungCall
 
 HOOKS: Final = ("RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer")
-GIVING: Final = frozenset({"RunPodSandbox", "CreateContainer"})  # the hooks that attach
+ATTACH_HOOKS: Final = frozenset({"RunPodSandbox", "CreateContainer"})
 STATUSES: Final = ("success", "failed", "noop")
 # Names and buckets of dranet's next release (kubernetes-sigs/dranet, October 2026), which counts a
 # sandbox as rejected only with its --device-attach-timeout=0: here none is.
@@ -31,7 +31,12 @@ REASONS: Final = (
 
 
 class HookMetrics:
-    """Metrics of hooks and of their connection."""
+    """Metrics of hooks and of their connection.
+
+    Attributes:
+        late: hooks that reached their deadline, by method.
+        disconnects: lost connections and failed attempts.
+    """
 
     def __init__(self) -> None:
         """Start at 0."""
@@ -58,7 +63,7 @@ class HookMetrics:
             ("result",),
             _single_label(SANDBOX_RESULTS),
         )
-        self._late = Counter(
+        self.late = Counter(
             "dranet_nri_hook_deadline_misses_total",
             "Hooks that were answered at their deadline with unfinished work.",
             ("method",),
@@ -73,21 +78,9 @@ class HookMetrics:
         self._connects = Counter(
             "dranet_nri_connects_total", "Connections that the runtime registered and synchronized."
         )
-        self._disconnects = Counter(
+        self.disconnects = Counter(
             "dranet_nri_disconnects_total", "Lost connections, and failed attempts to connect."
         )
-
-    def families(self) -> tuple[MetricFamily, ...]:
-        """Return the metric families."""
-        answers: tuple[MetricFamily, ...] = (
-            self._answers,
-            self._seconds,
-            self._timeout,
-            self._sandboxes,
-            self._late,
-            self._refusals,
-        )
-        return (*answers, self._connects, self._disconnects)
 
     def answered(self, hook: str, outcome: Outcome, seconds: float) -> None:
         """Count an answered hook."""
@@ -99,10 +92,6 @@ class HookMetrics:
         """Count the answered RunPodSandbox of a pod with claims."""
         self._sandboxes.add("attached" if outcome == "success" else outcome)
 
-    def late(self, hook: str) -> None:
-        """Count a hook that reached its deadline."""
-        self._late.add(hook)
-
     def refused(self, error: Exception) -> None:
         """Count a refusal by the kind of its error."""
         if isinstance(error, DranetError):
@@ -111,20 +100,19 @@ class HookMetrics:
             self._refusals.add("io" if isinstance(error, OSError) else "internal")
 
     def connected(self, timeout_s: float) -> None:
-        """Count a connection that serves; timeout_s is the runtime's, 0 if it reports none."""
+        """Count a synchronized connection; timeout_s is the runtime's, 0 if it reports none."""
         self._connects.add()
         self._timeout.set_all({(): timeout_s} if timeout_s else {})
-
-    def disconnected(self) -> None:
-        """Count a lost connection or a failed attempt."""
-        self._disconnects.add()
 
 
 class WorkMetrics:
     """Metrics of the work on devices.
 
     Attributes:
-        hung: hung threads, by their work.
+        hung: calls of hung threads, by their work.
+        gates: attempts to open a gate, by result: "opened" or "failed".
+        lost: claims whose device left its pod.
+        rounds: reconcile rounds, by result: "settled", "pending" or "failed".
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -153,17 +141,17 @@ class WorkMetrics:
             ("result",),
             _single_label(("home", "away", "failed")),
         )
-        self._gates = Counter(
+        self.gates = Counter(
             "dranet_nri_gate_openings_total",
             "Attempts to open a claim's gate (CDI spec).",
             ("result",),
             _single_label(("opened", "failed")),
         )
-        self._lost = Counter(
+        self.lost = Counter(
             "dranet_nri_claims_lost_total",
             "Claims of which a device left its running pod without a detach.",
         )
-        self._rounds = Counter(
+        self.rounds = Counter(
             "dranet_nri_repair_rounds_total",
             "Reconcile rounds; pending: repairs are left.",
             ("result",),
@@ -173,16 +161,6 @@ class WorkMetrics:
             "dranet_nri_stuck_threads_total",
             "Threads that were abandoned because a kernel call hung.",
         )
-
-    def families(self) -> tuple[MetricFamily, ...]:
-        """Return the metric families."""
-        moves: tuple[MetricFamily, ...] = (
-            self._attaches,
-            self._pod_attaches,
-            self._jobs,
-            self._detaches,
-        )
-        return (*moves, self._gates, self._lost, self._rounds, self._abandoned)
 
     @asynccontextmanager
     async def attaching(self) -> AsyncIterator[None]:
@@ -216,29 +194,13 @@ class WorkMetrics:
             self._detaches.observe(self._clock() - begin, result)
         return record
 
-    def gate_opened(self) -> None:
-        """Count an opened gate."""
-        self._gates.add("opened")
-
-    def gate_failed(self) -> None:
-        """Count a gate that could not be opened."""
-        self._gates.add("failed")
-
-    def lost(self) -> None:
-        """Count a claim whose device left its pod."""
-        self._lost.add()
-
-    def round(self, result: str) -> None:
-        """Count a reconcile round: settled, pending or failed."""
-        self._rounds.add(result)
-
     def add_hung(self, work: object, hung: HungCall) -> None:
-        """Count and record the hung thread of this work."""
+        """Count a thread that hangs, and record it by its work."""
         self._abandoned.add()
         self.hung[work] = hung
 
     def returned(self, work: object) -> HungCall | None:
-        """Remove the ended thread of this work; return its hung call, if any."""
+        """Remove the record of ended work; return its hung call, if it hung."""
         return self.hung.pop(work, None)
 
 
@@ -269,16 +231,6 @@ class StateGauges:
         )
         self._started.set(round(time.time(), 3))
 
-    def families(self) -> tuple[MetricFamily, ...]:
-        """Return the metric families."""
-        owned: tuple[MetricFamily, ...] = (
-            self._claims,
-            self._devices,
-            self._pending,
-            self._unusable,
-        )
-        return (self._serving, *owned, self._hung, self._started)
-
     def update(
         self,
         records: Iterable[Attachment],
@@ -294,7 +246,7 @@ class StateGauges:
             records: records of all claims.
             serving: whether the plugin is registered and synchronized.
             pending: number of claims neither restored nor fully attached.
-            unusable: number of unusable allocation records in a record's place.
+            unusable: number of unusable allocation records that are not quarantined.
             hung: number of hung threads.
         """
         claims: dict[Values, float] = {(phase.value,): 0 for phase in Phase}
@@ -304,7 +256,7 @@ class StateGauges:
             if record.phase is Phase.ATTACHED:
                 devices["in_pod",] += len(record.devices)
             else:
-                devices["away",] += sum(device.touched for device in record.devices)
+                devices["away",] += sum(device.is_unrestored for device in record.devices)
         self._claims.set_all(claims)
         self._devices.set_all(devices)
         self._serving.set(int(serving))
@@ -324,8 +276,7 @@ class PluginMetrics:
 
     def text(self) -> str:
         """Return all metrics in the exposition format."""
-        parts = (self.hooks, self.work, self.state)
-        return exposition(family for part in parts for family in part.families())
+        return exposition(families_of(self.hooks, self.work, self.state))
 
 
 def _single_label(values: Iterable[str]) -> tuple[Values, ...]:

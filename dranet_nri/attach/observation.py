@@ -18,16 +18,16 @@ def observe(
     device: AttachedDevice,
     groups: Collection[str] = (),
     *,
-    bare: bool = False,
+    link_only: bool = False,
 ) -> Observed:
     """Return location and configuration of the device, including its RDMA devices.
 
     Args:
-        session: of the pod.
+        session: session of the pod.
         device: its record.
         groups: driver settings to read (SettingGroup), besides those of its snapshot.
-        bare: without the configuration in the pod, which a restore and a resync do not need, and
-            on the host without sysctls that the snapshot lacks, because each takes a file.
+        link_only: without the configuration in the pod, which a restore and a verification do not
+            need, and on the host without sysctls that the snapshot lacks: each is a file to read.
 
     Raises:
         KernelError: the kernel could not be read.
@@ -39,10 +39,12 @@ def observe(
         identity = device_identity(device)
         observed = Observed()
         if key.name:
-            sysctls = device.snapshot.sysctls if bare and device.snapshot else None
-            observed = session.observe(key, device.pod_name, identity, bare=bare, sysctls=sysctls)
-        before = device.snapshot and device.snapshot.ethtool
-        groups = frozenset(groups) | (before.groups if before else frozenset())
+            sysctls = device.snapshot.sysctls if link_only and device.snapshot else None
+            observed = session.observe(
+                key, device.pod_name, identity, link_only=link_only, sysctls=sysctls
+            )
+        snapshot = device.snapshot and device.snapshot.ethtool
+        groups = frozenset(groups) | (snapshot.groups if snapshot else frozenset())
         observed = replace(
             observed,
             host=_with_programs(session, _with_ethtool(session, Ns.HOST, observed.host, groups)),
@@ -50,12 +52,12 @@ def observe(
         )
     if not names and not device.rdma:
         return observed
-    whose = rdma_identity(device, observed)
+    rdma = rdma_identity(device, observed)
     if device.child:  # its RDMA devices are those of its parent
-        named = device_identity(device)
-        parent = session.observe(key, "", named, bare=True, sysctls=()).host
-        whose = replace(whose, host_netdev=parent.link.index if parent else 0)
-    return replace(observed, rdma=session.rdma(whose))
+        identity = device_identity(device)
+        parent = session.observe(key, "", identity, link_only=True, sysctls=()).host
+        rdma = replace(rdma, host_netdev=parent.link.index if parent else 0)
+    return replace(observed, rdma=session.rdma(rdma))
 
 
 def _with_ethtool(

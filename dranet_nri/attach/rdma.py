@@ -39,7 +39,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.adoption import adopted_rdma
 from dranet_nri.plan.identity import RdmaIdentity
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.rdma import find_same
+from dranet_nri.plan.rdma import find_same, present_rdma
 
 IP_ONLY_WARNING: Final = (
     "RDMA devices are in exclusive mode, and this one stays on the host with the parent of the"
@@ -63,11 +63,11 @@ NO_GID_WARNING: Final = (
     " give it an address (interface.addresses of the claim, or on the host), unless a router"
     " advertises one"
 )
-MADE_ANEW_S: Final = 1.0  # time for a driver to recreate its RDMA device
-_LOOK_S: Final = 0.05
-# Reported once, at attach.
+RECREATE_TIMEOUT_S: Final = 1.0  # of a driver that recreates its RDMA device
+_POLL_S: Final = 0.05
 NETWORK: Final = "network: "  # prefix of warnings about the network, not RDMA
-_STANDING: Final = frozenset(
+# They apply while the device is in the pod; others are derived again by each verification.
+_LASTING_WARNINGS: Final = frozenset(
     {SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_WARNING, NO_LIMIT_WARNING}
 )
 
@@ -100,67 +100,75 @@ def with_rdma(
     problems = violations_for_mode(allocated.config, observed.mode)
     if problems:
         raise RefusedError(f"device {name}: {'; '.join(problems)}")
-    before = _recorded_devices(device.rdma, observed) or adopted_rdma(
-        observed.pod, allocated.device
-    )
-    if not before:
+    rdma = _recorded_devices(device.rdma, observed) or adopted_rdma(observed.pod, allocated.device)
+    if not rdma:
         raise RefusedError(
             f"device {name}: its RDMA device {', '.join(allocated.device.rdma_devices)} is not on"
             " the host: its driver is being reloaded, or another pod has it, through another port"
             " or without a record; run dranet-nri status"
         )
     if observed.mode is RdmaMode.SHARED:
-        return replace(device, rdma=(), warnings=_of_shared(allocated, options))
+        return replace(device, rdma=(), warnings=_shared_warnings(allocated, options))
     if allocated.share_id:
         raise RefusedError(
             f"device {name} is shared by several pods, and RDMA devices of this node belong to one"
             " pod each; boot it with 'options ib_core netns_mode=1', or claim a whole device"
         )
     if observed.sub_devices:
-        # Each has a reference to it until it is deleted (ib_add_sub_device in device.c), and a move
-        # waits for all references without a timeout (disable_device).
+        # A sub-device references its parent until it is deleted (ib_add_sub_device in device.c),
+        # and a move waits for all references without a timeout (disable_device).
         raise RefusedError(
             f"device {name}: a move of its RDMA device would hang in the kernel for its sub-device"
             f" {observed.sub_devices[0]}; delete that (rdma dev del {observed.sub_devices[0]}),"
             " or boot the node with 'options ib_core netns_mode=1' in modprobe.d"
         )
-    return replace(device, rdma=before, rdma_name=allocated.config.rdma.name or "", home=False)
+    return replace(device, rdma=rdma, rdma_name=allocated.config.rdma.name or "", home=False)
 
 
-def _of_shared(allocated: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]:
+def _shared_warnings(allocated: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]:
     """Return the warnings about RDMA devices that stay on the host.
 
     rdma_cm resolves addresses in its user's namespace (cma_validate_port,
     drivers/infiniband/core/cma.c), which has a child link, but not the link of a shared device.
     """
-    left = (
+    link_stays = (
         bool(allocated.share_id and allocated.device.key.name)
         and not allocated.config.interface.child
     )
-    no_address = left and CharKind.RDMA_CM in char_kinds(allocated.config, options.kinds)
+    no_address = link_stays and CharKind.RDMA_CM in char_kinds(allocated.config, options.kinds)
     warnings = {NO_ADDRESS_WARNING: no_address, NO_LIMIT_WARNING: bool(allocated.bandwidth)}
     return SHARED_MODE_WARNING, *(text for text, applies in warnings.items() if applies)
 
 
-def require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) -> None:
+def require_mode(name: str, mode: RdmaMode | None, required: RdmaMode | None) -> None:
+    """Refuse a device if the kernel has no RDMA, or is not in the mode that the operator requires.
+
+    Args:
+        name: name of the device.
+        mode: mode of the kernel, None without RDMA.
+        required: required mode, None for any.
+
+    Raises:
+        RefusedError: the text has the remedy.
+    """
     if mode is None:
         raise RefusedError(f"device {name}: the kernel no longer has RDMA; load ib_core")
-    if demanded not in {None, mode}:
-        number = 1 if demanded is RdmaMode.SHARED else 0
+    if required not in {None, mode}:
+        number = 1 if required is RdmaMode.SHARED else 0
         raise RefusedError(
-            f"device {name}: --rdma-mode is {demanded}, but the kernel is in {mode} mode; boot the"
+            f"device {name}: --rdma-mode is {required}, but the kernel is in {mode} mode; boot the"
             f" node with 'options ib_core netns_mode={number}' in modprobe.d, or use"
             " --rdma-mode=auto"
         )
 
 
-def require_alone(
+def require_no_lost_links(
     session: Session, device: Device, rdma: tuple[RdmaLink, ...], lost: tuple[str, ...]
 ) -> None:
     """Refuse a move that removes unclaimed links from the host, which would not be restored.
 
     Args:
-        session: of the pod.
+        session: session of the pod.
         device: the published device.
         rdma: its RDMA devices that move into the pod.
         lost: names of other links of the host that leave with them.
@@ -173,23 +181,22 @@ def require_alone(
     if rdma and lost:
         raise RefusedError(
             f"device {device.name}: the host loses {', '.join(lost)} when RDMA device"
-            f" {moving} moves into a pod; delete what is an IPoIB"
-            " child (ip link delete); for two ports, in one pod or two, and for what shall stay,"
-            " let pods share RDMA devices: boot the node with 'options ib_core netns_mode=1' in"
-            " modprobe.d"
+            f" {moving} moves into a pod; delete IPoIB"
+            " children (ip link delete); for two ports, and for links that must stay, let pods"
+            " share RDMA devices: boot the node with 'options ib_core netns_mode=1' in modprobe.d"
         )
-    came = () if device.key.name or not rdma else _interfaces(session, device)
-    if came:
+    unclaimed = () if device.key.name or not rdma else _interfaces(session, device)
+    if unclaimed:
         raise RefusedError(
             f"device {device.name}: a move of RDMA device {moving} would destroy interface"
-            f" {', '.join(came)}, which is not part of what was claimed; where it shall stay"
+            f" {', '.join(unclaimed)}, which is not part of the claimed device; if it must stay"
             " (dra-shim run --move-ib-interfaces=false), boot the node with 'options ib_core"
-            " netns_mode=1' in modprobe.d; where it came after the claim was prepared (ib_ipoib was"
-            " loaded), delete the pod, so that it is prepared anew"
+            " netns_mode=1' in modprobe.d; if it appeared after the claim was prepared (ib_ipoib"
+            " was loaded), delete the pod, so that it is prepared again"
         )
 
 
-def require_lasting(device: Device, observed: Observed) -> None:
+def require_no_software_rdma(device: Device, observed: Observed) -> None:
     """Refuse to move a NIC whose RDMA devices are software and stay on the host.
 
     Their drivers delete them when the net device leaves the namespace (rxe_notify,
@@ -198,11 +205,11 @@ def require_lasting(device: Device, observed: Observed) -> None:
     Raises:
         RefusedError: there are such devices.
     """
-    ending = ", ".join(observed.rdma.software)
-    if ending and observed.rdma.mode is RdmaMode.SHARED and observed.host is not None:
+    software = ", ".join(observed.rdma.software)
+    if software and observed.rdma.mode is RdmaMode.SHARED and observed.host is not None:
         raise RefusedError(
-            f"device {device.name}: RDMA device {ending} is software (soft-RoCE, siw), and would be"
-            f" lost for good when interface {observed.host.link.name} goes to the pod; let pods"
+            f"device {device.name}: RDMA device {software} is software (soft-RoCE, siw), and is"
+            f" deleted when interface {observed.host.link.name} moves to the pod; let pods"
             " share the device (dra-shim run --shared), or delete it (rdma link delete)"
         )
 
@@ -218,7 +225,7 @@ def shared_after_move(
     Some drivers then remove the RDMA device, and some recreate it a moment later.
 
     Args:
-        session: of the pod.
+        session: session of the pod.
         identity: their identity, with the NIC in the pod.
         before: those on the host before the move.
         sleep: waits that many seconds.
@@ -227,27 +234,27 @@ def shared_after_move(
         KernelError: one is missing, or the kernel could not be read.
     """
     now = session.rdma(identity)
-    for _ in range(round(MADE_ANEW_S / _LOOK_S)):
+    for _ in range(round(RECREATE_TIMEOUT_S / _POLL_S)):
         if len(now.host) >= len(before):
             return now
-        sleep(_LOOK_S)
+        sleep(_POLL_S)
         now = session.rdma(identity)
-    gone = ", ".join(link.name for link in before if find_same(link, now.host) is None)
+    missing = ", ".join(link.name for link in before if find_same(link, now.host) is None)
     raise KernelError(
-        f"look for RDMA device {gone}",
+        f"find RDMA device {missing}",
         ENODEV,
         "its driver removed it when the interface changed namespace; let pods share the device"
-        " (dra-shim run --shared); if it does not come back by itself, load its driver again, or"
+        " (dra-shim run --shared); if it does not return, load its driver again, or"
         " recreate it (rdma link add)",
     )
 
 
 def _interfaces(session: Session, device: Device) -> tuple[str, ...]:
     """Return the IPoIB interfaces on the host of a device published without an interface."""
-    observation = session.observe(device.key, "", bare=True)
+    observation = session.observe(device.key, "", link_only=True)
     own = observation.host.link if observation.host is not None else None
-    here = (own.name,) if own is not None and own.arphrd == ARPHRD_INFINIBAND else ()
-    return (*here, *observation.lost_with_rdma, *observation.unclear)
+    name = (own.name,) if own is not None and own.arphrd == ARPHRD_INFINIBAND else ()
+    return (*name, *observation.lost_with_rdma, *observation.ambiguous)
 
 
 def _recorded_devices(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
@@ -255,9 +262,8 @@ def _recorded_devices(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> t
 
     One of two may be in the pod already while a driver recreates the other.
     """
-    there = (*observed.host, *observed.pod)
-    kept = tuple(link for link in before if find_same(link, there))
-    return (*kept, *(link for link in observed.host if not find_same(link, kept)))
+    recorded = present_rdma(before, observed)
+    return (*recorded, *(link for link in observed.host if not find_same(link, recorded)))
 
 
 def with_files(
@@ -270,7 +276,7 @@ def with_files(
     """Return the record of an attached device, with its device files.
 
     Args:
-        session: of the pod.
+        session: session of the pod.
         device: its record.
         config: the claim's parameters.
         observed: location of its RDMA devices; for those that moved, before the move.
@@ -295,20 +301,20 @@ def with_files(
     return replace(
         device,
         shared_rdma=tuple(link.name for link in shared),
-        char_devices=_once(chain.from_iterable(found.values())),
-        warnings=(*filter(_is_standing, device.warnings), *warnings),
+        char_devices=_unique_by_path(chain.from_iterable(found.values())),
+        warnings=(*filter(_lasts, device.warnings), *warnings),
     )
 
 
 def require_verbs(device: AttachedDevice, config: NetworkConfig, options: RdmaOptions) -> None:
-    """Refuse RDMA that no container can use: uverbs files are requested, and none exists.
+    """Refuse RDMA devices without a uverbs file if such files are requested.
 
     One file is enough: an SMI sub-device has none.
 
     Args:
         device: its record, with device files.
         config: the claim's parameters.
-        options: the operator's.
+        options: RDMA options of the operator.
 
     Raises:
         RefusedError: there is no uverbs file.
@@ -324,12 +330,12 @@ def require_verbs(device: AttachedDevice, config: NetworkConfig, options: RdmaOp
     )
 
 
-def _is_standing(warning: str) -> bool:
-    """Whether a warning applies while the device is in the pod."""
-    return warning in _STANDING or warning.startswith(NETWORK)
+def _lasts(warning: str) -> bool:
+    """Whether a warning applies as long as the device is in the pod."""
+    return warning in _LASTING_WARNINGS or warning.startswith(NETWORK)
 
 
-def _once(chars: "chain[CharDevice]") -> tuple[CharDevice, ...]:
+def _unique_by_path(chars: "chain[CharDevice]") -> tuple[CharDevice, ...]:
     by_path = {char.path: char for char in chars}
     return tuple(by_path[path] for path in sorted(by_path))
 

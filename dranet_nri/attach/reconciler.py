@@ -28,9 +28,9 @@ class Reconciler:
     """Reconciler of one node, on one event loop.
 
     Attributes:
-        hang_wait_s: for all hung repairs together.
-        turn_s: for one hung repair, before the next one starts.
-        synchronized: the runtime has listed its sandboxes since the start.
+        hang_wait_s: seconds to wait for all hung repairs together.
+        turn_s: seconds to wait for one hung repair, before the next one starts.
+        synchronized: whether the runtime has listed its sandboxes since the start.
     """
 
     attacher: AttachController
@@ -51,13 +51,13 @@ class Reconciler:
         Returns:
             Whether repairs are pending, so that the next round must be soon.
         """
-        return not await self.done(self._repairs_due()) or self.pending() > 0
+        return not await self.run_repairs(self._repairs_due()) or self.pending() > 0
 
     def _repairs_due(self) -> Iterator[Repair]:
-        """Yield possible repairs, each by the state at its turn.
+        """Yield the possible repairs, each of which checks whether it is needed.
 
-        Records precede the pods that may wait for their devices, and the gates that may outlive
-        them. The order saves rounds; device locks make any order safe.
+        Records come before the pods that may wait for their devices, and before the gates that may
+        outlive them. The order saves rounds; device locks make any order safe.
         """
         for attachment in self.attacher.attachments.all():
             yield Repair(
@@ -69,7 +69,7 @@ class Reconciler:
             subject = RepairSubject(str(pod), pod.sandbox_id)
             yield Repair("late attach failed", subject, partial(self._attach_late, pod))
         for uid in self.attacher.gate.claims():
-            close = partial(self._close_stray_gate, uid)
+            close = partial(self.attacher.close_orphaned_gate, uid)
             yield Repair("gate not closed", RepairSubject(uid, uid), close)
         if self.attacher.orphans.is_due(self.attacher.attachments.all()):
             host = RepairSubject("host", "host")
@@ -105,27 +105,28 @@ class Reconciler:
             for device in attachment.devices
         )
 
-    async def done(self, repairs: Iterable[Repair]) -> bool:
-        """Run repairs in turn; return whether all are done."""
-        return await self._repairs.done(repairs, self.hang_wait_s, self.turn_s)
+    async def run_repairs(self, repairs: Iterable[Repair]) -> bool:
+        """Run repairs one after the other; return whether all succeeded."""
+        return await self._repairs.run(repairs, self.hang_wait_s, self.turn_s)
 
     def _is_settled(self, record: Attachment) -> bool:
-        if (
-            record.phase is Phase.FAILED and not record.is_away
-        ):  # on the host; a pod may wait for it
+        if record.phase is Phase.FAILED and not record.is_unrestored:
+            # The devices are on the host, and a live sandbox may wait for them.
             return self.synchronized and record.sandbox_id not in self.attacher.live
         if record.phase is not Phase.ATTACHED:
             return record.phase is Phase.HOME
-        lives = not self.synchronized or record.sandbox_id in self.attacher.live
+        is_live = not self.synchronized or record.sandbox_id in self.attacher.live
         allocation = self.allocations.reader.get(record.claim.uid)
-        return lives and (allocation is None or self.attacher.gate.is_open(allocation))
+        return is_live and (allocation is None or self.attacher.gate.is_open(allocation))
 
     async def _reconcile_one(self, listed: Attachment) -> None:
         record = self.attacher.attachments.get(listed.claim.uid)
         if record is None:
             return
         uid = record.claim.uid
-        if record.phase is Phase.HOME or (record.phase is Phase.FAILED and not record.is_away):
+        if record.phase is Phase.HOME or (
+            record.phase is Phase.FAILED and not record.is_unrestored
+        ):
             if self.allocations.reader.is_missing(uid):
                 self.attacher.attachments.remove(uid)
         elif not self.is_desired(record):
@@ -155,6 +156,3 @@ class Reconciler:
             self.attacher.live.remove(pod.sandbox_id)
         else:
             await self.attacher.attach(pod, claims)
-
-    async def _close_stray_gate(self, claim_uid: str) -> None:
-        self.attacher.close_orphaned_gate(claim_uid)

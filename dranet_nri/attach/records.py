@@ -11,7 +11,7 @@ class AttachmentRecords:
     """AttachmentStore with a lock, for several threads."""
 
     def __init__(self, store: AttachmentStore) -> None:
-        """Take over the store; it must have no other user."""
+        """Own the store; nothing else may use it."""
         self._store = store
         self._guard = threading.Lock()
 
@@ -50,7 +50,9 @@ class AttachmentRecords:
         """
         with self._guard:
             self._store.refresh()
-            return tuple(damage for damage in of_attachments(self._store) if damage.broken.blocking)
+            return tuple(
+                corrupt for corrupt in of_attachments(self._store) if corrupt.broken.blocking
+            )
 
     def remove(self, claim_uid: str) -> None:
         """Remove the claim's record; see RecordStore.remove."""

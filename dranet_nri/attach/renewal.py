@@ -8,18 +8,19 @@ Rules:
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.execution.addressing import AddressWait
-from dranet_nri.attach.execution.executor import Clock
 from dranet_nri.attach.leases import LeaseExchange, exchange_on, run_exchanges
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.threads import set_step
 from dranet_nri.dhcp import Granted, Lost
 from dranet_nri.model import ATTACH_FAILED, AttachedDevice, Attachment, Failure, Lease, Ns, Phase
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.lease import DropAddress, add_lease
+from dranet_nri.plan.lease_ops import DropAddress, add_lease
 from dranet_nri.plan.retry import message_of
 
 RENEW_S: Final = 4.0  # timeout of one exchange
@@ -59,44 +60,42 @@ class LeaseRenewer:
             if not attacher.kernel.hold(record.netns):
                 return None
             before = record
-            now = await attacher.watchdog.done(lambda: self._renewed(before), (before,))
+            now = await attacher.watchdog.run(lambda: self._renewed(before), (before,))
             if now.phase is Phase.ATTACHED:
                 attacher.attachments.put(now)
             else:
-                self._lose(now)
+                self._record_loss(now)
             return now
 
-    def _lose(self, record: Attachment) -> None:
+    def _record_loss(self, record: Attachment) -> None:
+        """Close the gate, record the loss, and request a reconcile."""
         attacher, uid = self.attacher, record.claim.uid
         close_error = attacher.gate.try_close(uid)
-        attacher.metrics.work.lost()
+        attacher.metrics.work.lost.add()
         reason = record.failure.message if record.failure else ""
         owner = {"pod": str(record.pod), "claim": str(record.claim)}
         attacher.log.error("lease lost", **owner, reason=reason)
         attacher.attachments.put(record)
-        attacher.watchdog.note_close_error(uid, close_error)
+        attacher.watchdog.record_close_error(uid, close_error)
         attacher.wake()
 
     def _renewed(self, attachment: Attachment) -> Attachment:
         clock = self.attacher.clock
-        session = self.attacher.kernel.session(attachment.netns)
-        try:
+        with closing(self.attacher.kernel.session(attachment.netns)) as session:
             return renewed(session, attachment, clock, lambda: self.is_live(attachment))
-        finally:
-            session.close()
 
 
 def renewed(
-    session: Session, attachment: Attachment, clock: Clock, is_live: Callable[[], bool]
+    session: Session, attachment: Attachment, clock: SystemClock, is_live: Callable[[], bool]
 ) -> Attachment:
     """Run an exchange for each lease that is due, and return the resulting record.
 
     Its phase is INTENT if a lease is lost.
 
     Args:
-        session: of the pod.
-        attachment: of phase ATTACHED.
-        clock: of the leases.
+        session: session of the pod.
+        attachment: a record of phase ATTACHED.
+        clock: clock of the leases.
         is_live: whether the sandbox is live.
 
     Raises:
@@ -143,7 +142,7 @@ def _with_result(
             return replace(device, lease=lease)
         case Lost(), Lease() as lease:
             session.apply(DropAddress(Ns.POD, device.pod_name, lease.address))
-            left = tuple(cidr for cidr in device.addresses if cidr != lease.address)
-            return replace(device, lease=None, addresses=left)
+            others = tuple(cidr for cidr in device.addresses if cidr != lease.address)
+            return replace(device, lease=None, addresses=others)
         case _:
             return device

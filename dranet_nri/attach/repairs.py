@@ -49,15 +49,15 @@ class RepairRunner:
     """Runs repairs. A repair that fails or hangs does not stop the others."""
 
     log: structlog.typing.FilteringBoundLogger
-    _at_work: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
+    _running: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
-    async def done(self, repairs: Iterable[Repair], hang_wait_s: float, turn_s: float) -> bool:
-        """Run repairs one after the other. A hung one is abandoned, and not started again.
+    async def run(self, repairs: Iterable[Repair], hang_wait_s: float, turn_s: float) -> bool:
+        """Run repairs one after the other. A hung one is not started again while it runs.
 
         So each hung repair has one thread, however often it is requested.
 
         Args:
-            repairs: iterated as each one starts.
+            repairs: the next one is requested when it can start.
             hang_wait_s: seconds to wait for all hung repairs together.
             turn_s: seconds to wait for a hung repair before the next one starts.
 
@@ -68,10 +68,10 @@ class RepairRunner:
         hanging: set[asyncio.Task[bool]] = set()
         for repair in repairs:
             key = (repair.failed, repair.subject.key)
-            if key in self._at_work:
+            if key in self._running:
                 succeeded = False
                 continue
-            task = self._begun(key, repair)
+            task = self._start(key, repair)
             waited_s = min(turn_s, remaining_s)
             await asyncio.wait({task}, timeout=waited_s)
             if task.done():
@@ -83,15 +83,15 @@ class RepairRunner:
             await asyncio.wait(hanging, timeout=remaining_s)
         return succeeded and all(task.done() and task.result() for task in hanging)
 
-    def _begun(self, key: tuple[str, str], repair: Repair) -> asyncio.Task[bool]:
+    def _start(self, key: tuple[str, str], repair: Repair) -> asyncio.Task[bool]:
         name = f"{repair.subject.name}: {repair.failed}"
-        task = asyncio.create_task(self._tried(repair), name=name)
-        self._at_work[key] = task
-        task.add_done_callback(lambda _done: self._at_work.pop(key))
+        task = asyncio.create_task(self._run_one(repair), name=name)
+        self._running[key] = task
+        task.add_done_callback(lambda _done: self._running.pop(key))
         return task
 
-    async def _tried(self, repair: Repair) -> bool:
-        """Run one repair. A failure is logged and does not stop the others."""
+    async def _run_one(self, repair: Repair) -> bool:
+        """Run one repair; log a failure, and return whether it succeeded."""
         subject = repair.subject.name
         try:
             await repair.work()

@@ -25,7 +25,7 @@ def has_ended(pod: Pod, kernel: Kernel) -> bool:
     """
     if not pod.netns_path:
         return pod.pid == 0
-    with suppress(KernelError):  # The path cannot be read: the attach reports it.
+    with suppress(KernelError):  # the path cannot be read, which the attach reports
         return kernel.identify(pod.netns_path) is None
     return False
 
@@ -38,14 +38,14 @@ def own_netns(pod: Pod, kernel: Kernel) -> NetnsId:
     """
     if not pod.netns_path:
         raise NoNetnsError(
-            f"pod {pod} claims a NIC but has no network namespace of its own: hostNetwork and"
-            " VM sandboxes cannot be given one; remove hostNetwork or the claim"
+            f"pod {pod} claims a NIC but has no network namespace of its own: pods with hostNetwork"
+            " and VM sandboxes cannot have one; remove hostNetwork or the claim"
         )
     netns = kernel.identify(pod.netns_path)
     if netns is None:
         raise NoNetnsError(
-            f"pod {pod}: network namespace {pod.netns_path} does not exist; is that where the"
-            " runtime keeps them, mount the directory into the plugin's container"
+            f"pod {pod}: network namespace {pod.netns_path} does not exist; if the runtime"
+            " has its namespaces there, mount the directory into the plugin's container"
             " (manifests/components/netns-state-dir)"
         )
     if kernel.is_host(netns):
@@ -92,14 +92,14 @@ class Sandboxes:
         of_pod = self._by_uid.get(pod.uid, {})
         return tuple(sandbox for sandbox in of_pod.values() if sandbox.sandbox_id != pod.sandbox_id)
 
-    def replace_all(self, listed: Iterable[Pod], holders: Collection[str]) -> None:
+    def replace_all(self, listed: Iterable[Pod], owners: Collection[str]) -> None:
         """Replace all sandboxes by the runtime's list.
 
         Args:
             listed: sandboxes of the runtime that have not ended.
-            holders: ids of sandboxes with attached records, which win among those of one pod
-                without a process.
+            owners: ids of sandboxes with attachment records, preferred among several of a pod
+                for which the runtime reports no process.
         """
         self._live, self._by_uid = {}, {}
-        for pod in sorted(listed, key=lambda pod: (pod.pid > 0, pod.sandbox_id in holders)):
+        for pod in sorted(listed, key=lambda pod: (pod.pid > 0, pod.sandbox_id in owners)):
             self.add(pod)

@@ -1,7 +1,7 @@
-"""Snapshot of a device on the host: the state that a restore brings back.
+"""Snapshot of a device on the host: the state to restore.
 
 Rules:
-1. Of sysctls it has only those that a move loses.
+1. It has only those sysctls that a move loses.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from dranet_nri.errors import RefusedError
 from dranet_nri.model import AllocatedDevice, LinkState, Observed, Sysctl
 from dranet_nri.plan.adoption import adopted
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.restore import MAKES_NONE
+from dranet_nri.plan.restore import NO_LINK_LOCAL
 
 # linux/if.h. ipv6_add_dev permanently sets accept_dad of an arriving link with this flag to -1.
 IFF_NOARP: Final = 0x80
@@ -48,10 +48,10 @@ def _default(sysctl: Sysctl, defaults: Mapping[tuple[str, str], str]) -> str:
     """Return the value to which a move resets the sysctl."""
     if sysctl.family == "mpls":
         return "0"  # of an arriving link (mpls_add_dev); has no default file
-    # One without a default does not exist on this kernel, even if netlink reports it.
+    # A sysctl without a default does not exist on this kernel, even if netlink reports it.
     return defaults.get((sysctl.family, sysctl.key), sysctl.value)
 
 
 def _is_lost(sysctl: Sysctl, *, is_noarp: bool) -> bool:
     """Whether a move loses the sysctl, although it has its default value."""
-    return sysctl.secret or sysctl == MAKES_NONE or (sysctl.key == "accept_dad" and is_noarp)
+    return sysctl.secret or sysctl == NO_LINK_LOCAL or (sysctl.key == "accept_dad" and is_noarp)

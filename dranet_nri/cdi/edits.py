@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dranet_nri.cdi.names import listed, metadata_destination, metadata_source
+from dranet_nri.cdi.names import metadata_destination, metadata_source, requests_of
 from dranet_nri.model import (
     Allocation,
     AttachedDevice,
@@ -56,7 +56,7 @@ def edits(
         directory: the plugin's metadata directory on the host.
         options: options of the operator.
     """
-    requests = listed(allocation, container.name)
+    requests = requests_of(allocation, container.name)
     devices = tuple(device for device in attachment.devices if device.request in requests)
     chars = device_files(devices)
     env = environment_of(allocation, devices) if options.environment else ()
@@ -89,7 +89,7 @@ def _rlimits(
 
 
 def rdma_warnings(
-    given: tuple[AttachedDevice, ...], container: Container, memlock: int | None
+    devices: tuple[AttachedDevice, ...], container: Container, memlock: int | None
 ) -> Iterator[str]:
     """Yield reasons why a container may not be able to use its RDMA device.
 
@@ -98,29 +98,30 @@ def rdma_warnings(
     mount the node's, with its mode.
 
     Args:
-        given: devices of the container.
+        devices: devices of the container.
         container: as reported by NRI.
         memlock: RLIMIT_MEMLOCK in bytes of the operator, None for any.
     """
-    chars, limit = device_files(given), container.memlock
+    chars, limit = device_files(devices), container.memlock
     if chars and memlock is not None and limit is not None and limit < memlock:
         yield (
             f"its soft RLIMIT_MEMLOCK is {limit} bytes, by the runtime's defaults (CRI-O:"
             " default_ulimits; containerd: base_runtime_spec) or another plugin: registering memory"
             " for RDMA fails above that; raise it there, or give the container IPC_LOCK"
         )
-    closed = [char.path for char in chars if _ROOT_ONLY.search(char.path)]
-    if container.own_users and closed:
+    root_only = [char.path for char in chars if _ROOT_ONLY.search(char.path)]
+    if container.own_users and root_only:
         yield (
-            f"it has a user namespace, in which {', '.join(closed)} has the node's mode, which is"
-            " 0600 by udev's default; set MODE for it by a udev rule on the node, or set hostUsers:"
-            " true"
+            f"it has a user namespace, in which {', '.join(root_only)} has the node's mode, which"
+            " is 0600 by udev's default; set MODE for it by a udev rule on the node, or set"
+            " hostUsers to true"
         )
 
 
 def environment_of(
     allocation: Allocation, devices: tuple[AttachedDevice, ...]
 ) -> tuple[tuple[str, str], ...]:
+    """Return (name, value) of the environment variables: comma-separated names by request."""
     pairs: list[tuple[str, str]] = []
     claim = allocation.pod_claim_name or allocation.claim.name
     for request in dict.fromkeys(device.request for device in devices):
@@ -137,10 +138,10 @@ def _rdma_names(device: AttachedDevice) -> tuple[str, ...]:
     if device.rdma_name:
         return (device.rdma_name,)
     if device.child and not device.char_devices:
-        return ()  # The pod has the network only.
+        return ()  # the pod has the network only
     # A recreated device may have another name than at allocation.
-    now = tuple(link.name for link in device.rdma) or device.shared_rdma
-    return now or device.device.rdma_devices
+    current = tuple(link.name for link in device.rdma) or device.shared_rdma
+    return current or device.device.rdma_devices
 
 
 def _env_word(text: str) -> str:
@@ -148,6 +149,7 @@ def _env_word(text: str) -> str:
 
 
 def metadata_mount(allocation: Allocation, request: str, directory: str) -> Mount:
+    """Return the mount of a request's metadata file; directory is the plugin's on the host."""
     return Mount(
         source=metadata_source(directory, allocation.claim.uid, request),
         destination=metadata_destination(allocation, request),

@@ -3,8 +3,8 @@
 Rules:
 1. Opening writes metadata first, the spec last. Closing removes the spec first.
 2. All files are on tmpfs, so that a reboot closes every gate.
-3. Opening an open gate rewrites only changed files.
-4. The next start removes files of a crash, by names that only this plugin uses.
+3. To open an open gate again rewrites only changed files.
+4. The next start of the plugin removes the files of a crash, by names that only this plugin uses.
 """
 
 import shutil
@@ -55,7 +55,7 @@ class Gate:
         directory = str(self.metadata_dir)
         requests = gated_requests(allocation)
         if not requests:
-            return False  # A CDI spec without devices is invalid.
+            return False  # a CDI spec without devices is invalid
         uid = allocation.claim.uid
         for request in requests:
             source = Path(metadata_source(directory, uid, request))

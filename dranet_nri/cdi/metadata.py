@@ -20,12 +20,11 @@ METADATA_VERSIONS: Final = (
 def metadata(allocation: Allocation, attachment: Attachment, request: str) -> bytes:
     """Return the DeviceMetadata file of one request: one JSON object per supported version.
 
-    An alternative of firstAvailable has its full name and its own entry. All devices of a request
-    are of one alternative.
+    An alternative of firstAvailable is an entry with its full name ("request/subrequest").
     """
     pools = {device.device.name: device.pool for device in allocation.devices}
-    given = [device for device in allocation.devices if device.request == request]
-    names = {device.device.name: device.full_request for device in given}
+    allocated = [device for device in allocation.devices if device.request == request]
+    names = {device.device.name: device.full_request for device in allocated}
     devices: dict[str, list[object]] = {}
     for device in attachment.devices:
         name = device.device.name

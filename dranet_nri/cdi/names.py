@@ -42,7 +42,7 @@ def gated_requests(allocation: Allocation) -> tuple[str, ...]:
     )
 
 
-def listed(allocation: Allocation, container: str) -> tuple[str, ...]:
+def requests_of(allocation: Allocation, container: str) -> tuple[str, ...]:
     """Return the requests whose devices the container gets.
 
     If no container of the pod references the claim, as is common with dranet, all get it.
@@ -50,10 +50,12 @@ def listed(allocation: Allocation, container: str) -> tuple[str, ...]:
     requests = gated_requests(allocation)
     if not allocation.containers:
         return requests
-    named = [user.request for user in allocation.containers if user.container == container]
-    if "" in named:
+    referenced = [
+        reference.request for reference in allocation.containers if reference.container == container
+    ]
+    if "" in referenced:
         return requests
-    return tuple(request for request in requests if request in named)
+    return tuple(request for request in requests if request in referenced)
 
 
 def metadata_source(directory: str, claim_uid: str, request: str) -> str:
@@ -68,7 +70,7 @@ def metadata_destination(allocation: Allocation, request: str) -> str:
     return f"{METADATA_ROOT}/{owner}/{request}/{METADATA_FILE}"
 
 
-def carried_claims(container: Container, directory: str) -> tuple[str, ...]:
+def mounted_claims(container: Container, directory: str) -> tuple[str, ...]:
     """Return the distinct UIDs of the claims whose metadata files the container mounts."""
     found: list[str] = []
     for mount in container.mounts:
@@ -78,7 +80,7 @@ def carried_claims(container: Container, directory: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def carried_namespaces(container: Container) -> tuple[str, ...]:
+def mounted_namespaces(container: Container) -> tuple[str, ...]:
     """Return the network namespace paths of the container's CDI specs."""
     root = f"{NETNS_ROOT}/"
     mounts = (mount for mount in container.mounts if mount.destination.startswith(root))

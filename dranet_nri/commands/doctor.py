@@ -101,11 +101,11 @@ def runtime_findings(
         socket: where the runtime's NRI socket should be.
         health: health of the plugin.
     """
-    for line in health.troubles:
+    for line in health.problems:
         yield Finding("plugin", Severity.BAD, f"{line}; see its log")
     for line in health.remarks:
         yield Finding("plugin", Severity.WARNING, line)
-    if not health.troubles:
+    if not health.problems:
         yield Finding("plugin", Severity.OK, "running, and connected to the runtime")
         return
     if host.crio and host.crio.error:

@@ -26,7 +26,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-age",
         type=float,
-        default=heartbeat.MOST_S,
+        default=heartbeat.MAX_AGE_S,
         metavar="SECONDS",
         help="maximum age of the heartbeat in seconds (default: %(default)g)",
     )
@@ -40,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
     """
     if not args.max_age > 0:  # False for nan, too
         raise InvalidValueError(f"--max-age {args.max_age}: must be above 0 seconds")
-    health = heartbeat.plugin_health(args.run_dir, most_s=args.max_age)
-    wrong = health.troubles if args.ready else health.dead
+    health = heartbeat.plugin_health(args.run_dir, max_age_s=args.max_age)
+    wrong = health.problems if args.ready else health.not_live
     print_lines("; ".join((*(wrong or ("ok",)), *health.remarks)))
     return 1 if wrong else 0

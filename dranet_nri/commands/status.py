@@ -31,7 +31,7 @@ COLUMNS: Final = ("DEVICE", "STATE", "POD", "CLAIM", "IN POD AS", "REASON")
 _FIELDS: Final = ("device", "state", "pod", "claim", "inPodAs", "reason")
 _STYLES: Final[Styles] = {
     str(Phase.ATTACHED): Style.GOOD,
-    str(Phase.DETACHING): Style.DOUBTFUL,
+    str(Phase.DETACHING): Style.WARNING,
     str(Phase.FAILED): Style.BAD,
 }
 
@@ -69,16 +69,16 @@ def main(args: argparse.Namespace) -> int:
             print_lines(f"{', '.join(devices)}: {warning}")
         for corrupt in corrupt_records:
             print_lines(f"record of claim {corrupt.claim_uid} {corrupt.text}")
-        if lines := (*health.troubles, *health.remarks):
+        if lines := (*health.problems, *health.remarks):
             print_lines(f"the plugin: {'; '.join(lines)}")
-    return 1 if broken or health.troubles else 0
+    return 1 if broken or health.problems else 0
 
 
 def _plugin(health: PluginHealth) -> dict[str, object]:
     return {
-        "alive": not health.dead,
-        "connected": not health.troubles,
-        "troubles": list(health.troubles),
+        "alive": not health.not_live,
+        "connected": not health.problems,
+        "troubles": list(health.problems),
         "remarks": list(health.remarks),
     }
 

@@ -28,7 +28,7 @@ class Finding:
 
 STYLES: Final[Styles] = {
     Severity.OK: Style.GOOD,
-    Severity.WARNING: Style.DOUBTFUL,
+    Severity.WARNING: Style.WARNING,
     Severity.BAD: Style.BAD,
 }
 _COLUMNS: Final = ("GRADE", "SUBJECT", "FINDING")

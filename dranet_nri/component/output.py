@@ -28,7 +28,7 @@ class Style(StrEnum):
 
     BOLD = "1"
     GOOD = "32"
-    DOUBTFUL = "33"
+    WARNING = "33"
     BAD = "31"
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-KEPT: Final = 2  # idle threads; more jobs at the same time are rare
+MAX_IDLE: Final = 2  # idle threads; more jobs at the same time are rare
 
 
 class _Job(Generic[T]):
@@ -78,10 +78,10 @@ class _Thread(threading.Thread):
 
     def run(self) -> None:
         """Run jobs until there are enough idle threads."""
-        while self._is_kept(self._jobs.get()):
+        while self._run_job(self._jobs.get()):
             pass
 
-    def _is_kept(self, job: _Job[Any] | None) -> bool:
+    def _run_job(self, job: _Job[Any] | None) -> bool:
         """Run a job; return whether the thread waits for the next one.
 
         It becomes idle before the caller is notified, so that the caller's next job can use it.
@@ -89,11 +89,11 @@ class _Thread(threading.Thread):
         if job is None:
             return False
         settle = job.result()
-        kept = len(_idle) < KEPT
-        if kept:
+        reusable = len(_idle) < MAX_IDLE
+        if reusable:
             _idle.append(self)
         job.notify(settle)
-        return kept
+        return reusable
 
 
 _idle: Final[list[_Thread]] = []
@@ -120,11 +120,11 @@ class HangTimeout:
     """Time after which running work is reported as hung.
 
     Attributes:
-        ended: called on the event loop with the thread's current step.
+        on_hang: called on the event loop with the thread's current step.
     """
 
     seconds: float
-    ended: Callable[[str], None]
+    on_hang: Callable[[str], None]
 
 
 def set_step(step: object) -> None:
@@ -134,7 +134,7 @@ def set_step(step: object) -> None:
         worker.step = step
 
 
-def _begun(work: Callable[[], T]) -> tuple[_Thread, asyncio.Future[T]]:
+def _start(work: Callable[[], T]) -> tuple[_Thread, asyncio.Future[T]]:
     """Begin work; return its thread, and the future of its result."""
     job = _Job(work)
     worker = _free_thread()
@@ -151,12 +151,12 @@ async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = No
     Raises:
         RuntimeError: no thread can be started.
     """
-    worker, future = _begun(work)
+    worker, future = _start(work)
     if hang_timeout is None:
         return await future
     timer = asyncio.get_running_loop().call_later(
         hang_timeout.seconds,
-        lambda: hang_timeout.ended(f"{worker.step} (thread {worker.native_id})"),
+        lambda: hang_timeout.on_hang(f"{worker.step} (thread {worker.native_id})"),
     )
     try:
         return await future
@@ -166,7 +166,7 @@ async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = No
 
 async def in_thread_to_the_end(work: Callable[[], T]) -> T:
     """Run work on a thread; a cancellation takes effect only when the work is complete."""
-    _, future = _begun(work)
+    _, future = _start(work)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

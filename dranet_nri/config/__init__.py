@@ -19,7 +19,7 @@ policy.py          the `policy` of a class: what its claims may set
 provided.py        parameters of a cloud or a profile, below them
 """
 
-from dranet_nri.config.address_ranges import lease_addresses
+from dranet_nri.config.address_ranges import assign_addresses
 from dranet_nri.config.addressing import gateway_violations
 from dranet_nri.config.clashes import SameConfig, clashes
 from dranet_nri.config.device_rules import (
@@ -55,12 +55,12 @@ __all__ = [
     "Provided",
     "SameConfig",
     "Violations",
+    "assign_addresses",
     "char_kinds",
     "choose_pkey",
     "clashes",
     "did_you_mean",
     "gateway_violations",
-    "lease_addresses",
     "load_json",
     "load_json_stream",
     "merged_parameters",

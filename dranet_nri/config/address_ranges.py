@@ -43,7 +43,7 @@ def parse_address_or_range(text: str) -> str:
     return f"{low}-{high}/{length}"
 
 
-def lease_addresses(
+def assign_addresses(
     configs: Sequence[NetworkConfig], taken: Iterable[str]
 ) -> tuple[NetworkConfig, ...]:
     """Return the configurations with each range replaced by a free address.
@@ -59,23 +59,23 @@ def lease_addresses(
     spelled_out = (cidr for config in configs for cidr in config.interface.addresses or ())
     own = {_host(cidr) for cidr in spelled_out if "-" not in cidr}
     try:
-        return _all_leased(configs, own | {_host(cidr) for cidr in taken})
-    except _UsedUpError as error:
-        held = error
+        return _all_assigned(configs, own | {_host(cidr) for cidr in taken})
+    except _ExhaustedError as error:
+        exhausted = error
     try:
-        _all_leased(configs, own)
-    except _UsedUpError as error:
+        _all_assigned(configs, own)
+    except _ExhaustedError as error:
         raise RefusedError(
-            f"interface.addresses: {error.entry} has fewer addresses than these devices want of "
-            "it; widen the range"
+            f"interface.addresses: {error.entry} has fewer addresses than these devices "
+            "request; widen the range"
         ) from None
     raise OwnedError(
-        f"interface.addresses: every address of {held.entry} is given to a pod of this node; "
-        "end one of them, or widen the range"
+        f"interface.addresses: pods of this node use every address of {exhausted.entry}; "
+        "delete one of them, or widen the range"
     )
 
 
-class _UsedUpError(Exception):
+class _ExhaustedError(Exception):
     """All addresses of a range are in use."""
 
     def __init__(self, entry: str) -> None:
@@ -83,14 +83,14 @@ class _UsedUpError(Exception):
         self.entry = entry
 
 
-def _all_leased(
+def _all_assigned(
     configs: Sequence[NetworkConfig], used: set[IpAddress]
 ) -> tuple[NetworkConfig, ...]:
-    """Return configurations without ranges; adds the leased addresses to `used`."""
-    return tuple(_leased(config, used) for config in configs)
+    """Return configurations without ranges; adds the assigned addresses to `used`."""
+    return tuple(_assigned(config, used) for config in configs)
 
 
-def _leased(config: NetworkConfig, used: set[IpAddress]) -> NetworkConfig:
+def _assigned(config: NetworkConfig, used: set[IpAddress]) -> NetworkConfig:
     given = config.interface.addresses
     if given is None or not any("-" in entry for entry in given):
         return config
@@ -104,7 +104,7 @@ def _free(entry: str, used: set[IpAddress]) -> str:
         if address not in used:
             used.add(address)
             return f"{address}/{length}"
-    raise _UsedUpError(entry)
+    raise _ExhaustedError(entry)
 
 
 def _members(span: str) -> Iterator[IpAddress]:

@@ -115,7 +115,7 @@ def _flags(fields: Fields, group: str) -> dict[str, bool]:
 
 
 def _check_aliases(node: Node, features: dict[str, bool]) -> None:
-    """Complain about two names of one group that contradict each other."""
+    """Report two names of one group that contradict each other."""
     first_name: dict[str, str] = {}
     for name, state in features.items():
         pattern = FEATURE_ALIASES.get(name, name)

@@ -39,7 +39,7 @@ _QUADS: Final = re.compile(r"[0-9a-f]{4}(?:\.[0-9a-f]{4})+")
 
 
 def parse_address(text: str) -> IpAddress:
-    """Return a bare IP address; an IPv4-mapped one is the IPv4 address, as in Go's net.IP.
+    """Return an IP address; an IPv4-mapped one is the IPv4 address, as in Go's net.IP.
 
     Raises:
         InvalidValueError: text is not an address, or has a zone or a prefix length.

@@ -15,7 +15,7 @@ from dranet_nri.attach.allocations import PodAllocations
 from dranet_nri.attach.checks.guard import PublishGuard
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.execution.executor import PlanExecutor
-from dranet_nri.attach.metrics import GIVING
+from dranet_nri.attach.metrics import ATTACH_HOOKS
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.records import AttachmentRecords
@@ -23,11 +23,11 @@ from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
-from dranet_nri.component.files import DeferredFileSystem, KernelFileSystem
+from dranet_nri.component.files import DeferredFileSystem, FileSystem
 from dranet_nri.component.log import logger, trace_of
 from dranet_nri.daemon.leases import LeaseLoop
 from dranet_nri.daemon.schedule import ReconcileSchedule
-from dranet_nri.daemon.triggers import COMING_OR_GOING, needs_reconcile
+from dranet_nri.daemon.triggers import LIFECYCLE, needs_reconcile
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import privileged
 from dranet_nri.facts.host import boot_id
@@ -73,8 +73,8 @@ class NriDaemon:
         check_root(settings.proc)
         self._settings = settings
         self._log: structlog.typing.FilteringBoundLogger = logger("daemon")
-        dialled = Endpoint(settings.name, settings.index, str(settings.nri_socket))
-        self._endpoint = endpoint_from_environ(environ, dialled)
+        default = Endpoint(settings.name, settings.index, str(settings.nri_socket))
+        self._endpoint = endpoint_from_environ(environ, default)
         self._schedule = ReconcileSchedule(settings.sweep_s)
         self._files = DeferredFileSystem()
 
@@ -157,20 +157,20 @@ class NriDaemon:
 
     async def _serve(self, plugin: HookHandler, stop: asyncio.Event) -> None:
         def notify(notice: Notice) -> None:
-            self._notice(plugin, notice)
+            self._log_notice(plugin, notice)
             if isinstance(notice, Serving | Unsynchronized | Disconnected):
                 telemetry.write_soon()
 
         connection = Connection(self._endpoint, plugin, notify, answered=plugin.answered)
         telemetry = TelemetryWriter(
-            KernelFileSystem(),
+            FileSystem(),
             self._settings.run,
             plugin,
             self._schedule,
             lambda: connection.status,
         )
-        read = partial(plugin.attacher.watchdog.done, privileged.read_privileged_facts)
-        tcx_writer = PrivilegedFactsWriter(KernelFileSystem(), self._settings.run, read)
+        read = partial(plugin.attacher.watchdog.run, privileged.read_privileged_facts)
+        tcx_writer = PrivilegedFactsWriter(FileSystem(), self._settings.run, read)
         leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
         plugin.attacher.on_attached = leases.note
         loop = asyncio.get_running_loop()
@@ -186,7 +186,7 @@ class NriDaemon:
                 workers = (
                     tasks.create_task(telemetry.run(), name="telemetry"),
                     tasks.create_task(tcx_writer.run(), name="tcx"),
-                    tasks.create_task(self._repair(plugin), name="repair"),
+                    tasks.create_task(self._reconcile_loop(plugin), name="repair"),
                     tasks.create_task(leases.run(), name="leases"),
                     tasks.create_task(self._stop_on_signal(connection, stop), name="stop"),
                 )
@@ -214,27 +214,27 @@ class NriDaemon:
 
     def _rdma_changed(self, plugin: HookHandler, events: Collection[RdmaEvent]) -> None:
         """Schedule a reconcile soon when RDMA devices appear or disappear."""
-        if {event.kind for event in events} & COMING_OR_GOING and plugin.reconciler.has_rdma():
+        if not LIFECYCLE.isdisjoint(events) and plugin.reconciler.has_rdma():
             self._schedule.note_kernel_event()
 
     def _rdma_lost(self, error: KernelError) -> None:
         """Log the error. Device events and the periodic reconcile cover the same changes."""
         self._log.warning("RDMA events are not received", reason=str(error))
 
-    async def _repair(self, plugin: HookHandler) -> None:
+    async def _reconcile_loop(self, plugin: HookHandler) -> None:
         """Reconcile until cancelled; a failed round does not end the loop."""
         while True:
             await self._schedule.wait()
             pending = True
             try:
                 pending = await plugin.reconcile()
-                plugin.attacher.metrics.work.round("pending" if pending else "settled")
+                plugin.attacher.metrics.work.rounds.add("pending" if pending else "settled")
             except Exception:  # noqa: BLE001 - a failed round does not end the loop
                 self._log.exception("repair failed")
-                plugin.attacher.metrics.work.round("failed")
+                plugin.attacher.metrics.work.rounds.add("failed")
             self._schedule.settle(pending=pending)
 
-    def _notice(self, plugin: HookHandler, notice: Notice) -> None:
+    def _log_notice(self, plugin: HookHandler, notice: Notice) -> None:
         counts = plugin.attacher.metrics.hooks
         match notice:
             case Serving():
@@ -251,13 +251,13 @@ class NriDaemon:
             case Unsynchronized():
                 self._log.warning("connected, but not served", reason=notice.reason)
             case Disconnected():
-                counts.disconnected()
+                counts.disconnects.add()
                 self._log.warning("disconnected", reason=notice.reason, retry_s=notice.retry_s)
             case HookLate():
-                counts.late(notice.hook)
+                counts.late.add(notice.hook)
                 self._log.warning("hook at its deadline", hook=notice.hook, pod=str(notice.pod))
             case HookFailed():
-                if notice.hook in GIVING:
+                if notice.hook in ATTACH_HOOKS:
                     counts.refused(notice.error)
                 self._log.error(
                     "hook failed",

@@ -15,7 +15,7 @@ from math import inf
 from typing import Final
 
 from dranet_nri.dhcp.message import (
-    NOWHERE,
+    UNSPECIFIED,
     DhcpMessage,
     DhcpMessageType,
     decode_message,
@@ -24,7 +24,7 @@ from dranet_nri.dhcp.message import (
 from dranet_nri.errors import ProtocolError
 from dranet_nri.model import FOREVER, Lease, Route
 
-EVERYONE: Final = "255.255.255.255"
+BROADCAST: Final = "255.255.255.255"
 FIRST_RESEND_S: Final = 0.5  # a link that has just been set up often loses the first message
 MAX_RESEND_S: Final = 8.0
 MAX_REQUESTS: Final = 3  # of one offer, before the client returns to SELECTING
@@ -49,8 +49,8 @@ class Send:
     """Send a message; server_mac "" is the broadcast address."""
 
     payload: bytes
-    source: str = NOWHERE
-    target: str = EVERYONE
+    source: str = UNSPECIFIED
+    target: str = BROADCAST
     server_mac: str = ""
 
 
@@ -188,15 +188,15 @@ class DhcpClient:
             return (Send(payload, address),)
         if self.state is ClientState.REQUESTING:
             offer = self._offer
-            message = replace(message, requested=offer.yours, server=offer.server)
+            message = replace(message, requested=offer.offered, server=offer.server)
         else:
             message = replace(message, kind=DhcpMessageType.DISCOVER)
         return (Send(encode_message(message)),)
 
     def _acknowledged(self, message: DhcpMessage, source_mac: str) -> tuple[Action, ...]:
-        address = f"{message.yours}/{message.mask}"
+        address = f"{message.offered}/{message.mask}"
         if self.lease is None:
-            if (message.yours, message.server) != (self._offer.yours, self._offer.server):
+            if (message.offered, message.server) != (self._offer.offered, self._offer.server):
                 return ()
         elif address != self.lease.address:
             return self._lose(
@@ -223,7 +223,7 @@ class DhcpClient:
 
 def _is_usable(message: DhcpMessage) -> bool:
     """Whether a host can use the address, and the server has one as well."""
-    return bool(_is_host(message.yours) and _is_host(message.server) and message.mask)
+    return bool(_is_host(message.offered) and _is_host(message.server) and message.mask)
 
 
 def _is_host(text: str) -> bool:
@@ -250,8 +250,8 @@ def _routes(message: DhcpMessage) -> tuple[Route, ...]:
     return tuple(
         Route(
             destination,
-            gateway="" if router == NOWHERE else router,
-            scope=_LINK_SCOPE if router == NOWHERE else 0,
+            gateway="" if router == UNSPECIFIED else router,
+            scope=_LINK_SCOPE if router == UNSPECIFIED else 0,
             protocol=RTPROT_DHCP,
         )
         for destination, router in pairs

@@ -19,10 +19,10 @@ _HEADER: Final = struct.Struct("!BBBBIHH4s4s4s4s16s64s128s")
 _COOKIE: Final = b"\x63\x82\x53\x63"
 _ETHERNET: Final = 1
 _MAC_SIZE: Final = 6
-_LEAST: Final = 300  # bytes; relay agents drop a shorter message (RFC 1542)
+_MIN_BYTES: Final = 300  # bytes; relay agents drop a shorter message (RFC 1542)
 REQUEST_OP: Final = 1
 REPLY_OP: Final = 2
-NOWHERE: Final = "0.0.0.0"  # noqa: S104 - a field of a message, not an address to listen on
+UNSPECIFIED: Final = "0.0.0.0"  # noqa: S104 - a field of a message, not an address to listen on
 
 _PAD, _END = 0, 255
 _MASK: Final = 1
@@ -34,16 +34,16 @@ _OVERLOAD: Final = 52
 _TYPE: Final = 53
 _SERVER: Final = 54
 _PARAMETERS: Final = 55
-_MOST: Final = 57
+_MAX_SIZE: Final = 57
 _T1: Final = 58
 _T2: Final = 59
 _CLIENT: Final = 61
 _ROUTES: Final = 121
 _FILE, _SNAME = 1, 2  # bits of _OVERLOAD
 # Routes come before routers: a server that lacks room leaves out the last ones (RFC 3442).
-_WANTED: Final = bytes([_MASK, _ROUTES, _ROUTERS, _MTU, _LEASE, _T1, _T2])
+_REQUESTED_OPTIONS: Final = bytes([_MASK, _ROUTES, _ROUTERS, _MTU, _LEASE, _T1, _T2])
 _BITS: Final = 32  # of an address
-_MOST_BYTES: Final = 1472  # one frame of Ethernet
+_MAX_BYTES: Final = 1472  # one frame of Ethernet
 
 
 class DhcpMessageType(IntEnum):
@@ -69,7 +69,7 @@ class DhcpMessage:
         mac: of the client (chaddr).
         secs: seconds since the client began.
         client: address that the client uses (ciaddr).
-        yours: address that the server offers (yiaddr).
+        offered: address that the server offers (yiaddr).
         mask: prefix length, None if missing.
         lease_s, renew_s, rebind_s: seconds of options 51, 58 and 59, None if missing.
         mtu: bytes, 0 if missing.
@@ -82,8 +82,8 @@ class DhcpMessage:
     mac: str
     op: int = REQUEST_OP
     secs: int = 0
-    client: str = NOWHERE
-    yours: str = NOWHERE
+    client: str = UNSPECIFIED
+    offered: str = UNSPECIFIED
     requested: str = ""
     server: str = ""
     mask: int | None = None
@@ -99,17 +99,17 @@ def encode_message(message: DhcpMessage) -> bytes:
     """Return a message of a client as bytes, without options of servers."""
     mac = bytes.fromhex(message.mac.replace(":", ""))
     fields = (message.op, _ETHERNET, _MAC_SIZE, 0, message.xid, min(message.secs, 0xFFFF), 0)
-    addresses = (_packed(message.client), _packed(message.yours), bytes(4), bytes(4))
+    addresses = (_packed(message.client), _packed(message.offered), bytes(4), bytes(4))
     options = [_option(_TYPE, bytes([message.kind])), _option(_CLIENT, bytes([_ETHERNET]) + mac)]
     if message.requested:
         options.append(_option(_REQUESTED, _packed(message.requested)))
     if message.server:
         options.append(_option(_SERVER, _packed(message.server)))
     if message.kind is not DhcpMessageType.RELEASE:
-        options.append(_option(_MOST, struct.pack("!H", _MOST_BYTES)))
-        options.append(_option(_PARAMETERS, _WANTED))
+        options.append(_option(_MAX_SIZE, struct.pack("!H", _MAX_BYTES)))
+        options.append(_option(_PARAMETERS, _REQUESTED_OPTIONS))
     data = _HEADER.pack(*fields, *addresses, mac, b"", b"") + _COOKIE + b"".join(options)
-    return (data + bytes([_END])).ljust(_LEAST, bytes([_PAD]))
+    return (data + bytes([_END])).ljust(_MIN_BYTES, bytes([_PAD]))
 
 
 def decode_message(data: bytes) -> DhcpMessage:
@@ -121,7 +121,7 @@ def decode_message(data: bytes) -> DhcpMessage:
     start = _HEADER.size + len(_COOKIE)
     if data[_HEADER.size : start] != _COOKIE:
         raise ProtocolError("not a DHCP message: no magic cookie 63 82 53 63 after the header")
-    op, hardware, size, _, xid, secs, _, client, yours, _, _, mac, sname, file = (
+    op, hardware, size, _, xid, secs, _, client, offered, _, _, mac, sname, file = (
         _HEADER.unpack_from(data)
     )
     if (op, hardware, size) != (REPLY_OP, _ETHERNET, _MAC_SIZE):
@@ -137,7 +137,7 @@ def decode_message(data: bytes) -> DhcpMessage:
         op=op,
         secs=secs,
         client=str(IPv4Address(client)),
-        yours=str(IPv4Address(yours)),
+        offered=str(IPv4Address(offered)),
         requested=_one(options.get(_REQUESTED)),
         server=_one(options.get(_SERVER)),
         mask=_mask(options.get(_MASK)),

@@ -19,13 +19,13 @@ def azure_host(sysfs: Path, size: str = "") -> AzureHost | None:
         sysfs: mount point of sysfs.
         size: VM size in Azure's spelling, "" if unknown; DMI does not have it.
     """
-    with DirFd(sysfs) as folder:
-        if not size and folder.text("class/dmi/id/chassis_asset_tag") != _ASSET_TAG:
+    with DirFd(sysfs) as directory:
+        if not size and directory.text("class/dmi/id/chassis_asset_tag") != _ASSET_TAG:
             return None
         functions = "bus/pci/devices"
         domains = frozenset(
             address.partition(":")[0]
-            for address in folder.names(functions)
-            if _GPU.fullmatch(folder.text(f"{functions}/{address}/modalias"))
+            for address in directory.names(functions)
+            if _GPU.fullmatch(directory.text(f"{functions}/{address}/modalias"))
         )
     return AzureHost(domains, size)

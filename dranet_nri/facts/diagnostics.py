@@ -85,10 +85,10 @@ def read_diagnostics(rdma: Sequence[RdmaDeviceFacts], places: HostPaths) -> Host
     found = {device.name: in_sysfs(places.sysfs, device.name, KINDS) for device in rdma}
     paths = sorted({char.path for chars in found.values() for char in chars})
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    with DirFd(places.sysfs / "module") as folder:
-        modules = frozenset(folder.names())
-    with DirFd(places.proc / "driver/nvidia") as folder:
-        nvidia = folder.text("version").partition("\n")[0]
+    with DirFd(places.sysfs / "module") as directory:
+        modules = frozenset(directory.names())
+    with DirFd(places.proc / "driver/nvidia") as directory:
+        nvidia = directory.text("version").partition("\n")[0]
     return HostDiagnostics(
         kernel=release(os.uname().release),
         mode=_mode() if rdma else None,

@@ -64,8 +64,8 @@ def read_netlink_facts(sysfs: Path) -> RdmaNetlinkFacts:
     Raises:
         KernelError: a dump failed.
     """
-    with DirFd(sysfs / "class/infiniband") as folder:
-        any_there = bool(folder.names())
+    with DirFd(sysfs / "class/infiniband") as directory:
+        any_there = bool(directory.names())
     netlink = open_here() if any_there else None  # opening it may load ib_core
     if netlink is None:
         return RdmaNetlinkFacts()
@@ -114,9 +114,9 @@ def reread_rdma_devices(
         names: names of the devices to read; one that is gone is left out.
         netlink_facts: the latest netlink facts.
     """
-    with DirFd(sysfs / "class/infiniband") as folder:
+    with DirFd(sysfs / "class/infiniband") as directory:
         read = (
-            _device(folder, device.name, netlink_facts) if device.name in names else device
+            _device(directory, device.name, netlink_facts) if device.name in names else device
             for device in before
         )
         return tuple(device for device in read if device)
@@ -131,9 +131,10 @@ def rdma_devices(
         sysfs: mount point of sysfs.
         netlink_facts: the latest netlink facts, None without.
     """
-    with DirFd(sysfs / "class/infiniband") as folder:
+    with DirFd(sysfs / "class/infiniband") as directory:
         read = (
-            _device(folder, name, netlink_facts or RdmaNetlinkFacts()) for name in folder.names()
+            _device(directory, name, netlink_facts or RdmaNetlinkFacts())
+            for name in directory.names()
         )
         return tuple(device for device in read if device)
 
@@ -147,8 +148,8 @@ def are_all_visible(sysfs: Path) -> bool:
     Args:
         sysfs: mount point of sysfs.
     """
-    with DirFd(sysfs / "module/ib_core") as folder:
-        return not folder.names() or folder.text("parameters/netns_mode") == "Y"
+    with DirFd(sysfs / "module/ib_core") as directory:
+        return not directory.names() or directory.text("parameters/netns_mode") == "Y"
 
 
 def _netlink_ports(netlink: RdmaSocket, device: types.RdmaDevice) -> tuple[types.RdmaPort, ...]:
@@ -160,37 +161,39 @@ def _netlink_ports(netlink: RdmaSocket, device: types.RdmaDevice) -> tuple[types
         return ()  # it is gone
 
 
-def _device(folder: DirFd, name: str, netlink_facts: RdmaNetlinkFacts) -> RdmaDeviceFacts | None:
-    path = folder.target(name)
-    device = folder.target(f"{name}/device")
-    has_netdev = bool(device) and bool(folder.names(f"{name}/device/net"))
-    numbers = sorted(int(port) for port in folder.names(f"{name}/ports") if _PORT.fullmatch(port))
+def _device(directory: DirFd, name: str, netlink_facts: RdmaNetlinkFacts) -> RdmaDeviceFacts | None:
+    path = directory.target(name)
+    device = directory.target(f"{name}/device")
+    has_netdev = bool(device) and bool(directory.names(f"{name}/device/net"))
+    numbers = sorted(
+        int(port) for port in directory.names(f"{name}/ports") if _PORT.fullmatch(port)
+    )
     ports = tuple(
         _port(
-            folder,
+            directory,
             name,
             number,
-            _netdevs(folder, name, number, netlink_facts, alone=not has_netdev),
+            _netdevs(directory, name, number, netlink_facts, alone=not has_netdev),
         )
         for number in numbers
     )
-    node_type = _numbered_word(folder.text(f"{name}/node_type"))
+    node_type = _numbered_word(directory.text(f"{name}/node_type"))
     netlink_device = netlink_facts.devices.get(name)
     found = RdmaDeviceFacts(
         name=name,
-        bus=folder.target(f"{name}/device/subsystem").rpartition("/")[2],
+        bus=directory.target(f"{name}/device/subsystem").rpartition("/")[2],
         parent=device.rpartition("/")[2],
         pci=nearest_pci(path),
         node_type=node_type,
-        node_guid=_matching(_GUID, folder.text(f"{name}/node_guid")),
+        node_guid=_matching(_GUID, directory.text(f"{name}/node_guid")),
         ports=ports,
-        sys_image_guid=_matching(_GUID, folder.text(f"{name}/sys_image_guid")),
-        fw_version=_matching(_WORDS, folder.text(f"{name}/fw_ver")),
+        sys_image_guid=_matching(_GUID, directory.text(f"{name}/sys_image_guid")),
+        fw_version=_matching(_WORDS, directory.text(f"{name}/fw_ver")),
         protocol=netlink_device.protocol if netlink_device else _protocol(node_type, ports),
         index=netlink_device.index if netlink_device else None,
         part_of=netlink_device.parent if netlink_device else "",
     )
-    return found if path and folder.target(name) == path else None
+    return found if path and directory.target(name) == path else None
 
 
 def _protocol(node_type: str, ports: tuple[RdmaPortFacts, ...]) -> str:
@@ -198,36 +201,36 @@ def _protocol(node_type: str, ports: tuple[RdmaPortFacts, ...]) -> str:
     return _PROTOCOLS.get((node_type, ports[0].link_layer), "") if ports else ""
 
 
-def _port(folder: DirFd, name: str, number: int, netdevs: tuple[str, ...]) -> RdmaPortFacts:
+def _port(directory: DirFd, name: str, number: int, netdevs: tuple[str, ...]) -> RdmaPortFacts:
     port = f"{name}/ports/{number}"
-    rate = _matching(_WORDS, folder.text(f"{port}/rate"))
-    layer = _matching(_WORDS, folder.text(f"{port}/link_layer"))
+    rate = _matching(_WORDS, directory.text(f"{port}/rate"))
+    layer = _matching(_WORDS, directory.text(f"{port}/link_layer"))
     infiniband = layer == "InfiniBand"
-    gid = _GID.fullmatch(folder.text(f"{port}/gids/0")) if infiniband else None
+    gid = _GID.fullmatch(directory.text(f"{port}/gids/0")) if infiniband else None
     return RdmaPortFacts(
         number=number,
-        state=_numbered_word(folder.text(f"{port}/state")),
+        state=_numbered_word(directory.text(f"{port}/state")),
         rate=rate,
         link_layer=layer,
         netdevs=netdevs,
-        phys_state=_numbered_word(folder.text(f"{port}/phys_state")),
+        phys_state=_numbered_word(directory.text(f"{port}/phys_state")),
         rate_gbps=int(found[1]) if (found := _RATE.fullmatch(rate)) else 0,
-        lid=_hex(folder.text(f"{port}/lid")) if infiniband else 0,
-        sm_lid=_hex(folder.text(f"{port}/sm_lid")) if infiniband else 0,
+        lid=_hex(directory.text(f"{port}/lid")) if infiniband else 0,
+        sm_lid=_hex(directory.text(f"{port}/sm_lid")) if infiniband else 0,
         subnet_prefix=gid[1] if gid else "",
         guid=gid[2] if gid else "",
-        pkeys=tuple(_pkeys(folder, port)) if infiniband else (),
+        pkeys=tuple(_pkeys(directory, port)) if infiniband else (),
     )
 
 
-def _pkeys(folder: DirFd, port: str) -> Iterator[int]:
+def _pkeys(directory: DirFd, port: str) -> Iterator[int]:
     """Yield the partition keys in the order of the table, without empty ones."""
     numbers = sorted(
-        int(entry) for entry in folder.names(f"{port}/pkeys") if _NUMBER.fullmatch(entry)
+        int(entry) for entry in directory.names(f"{port}/pkeys") if _NUMBER.fullmatch(entry)
     )
     empty = 0
     for number in numbers:
-        pkey = _hex(folder.text(f"{port}/pkeys/{number}"))
+        pkey = _hex(directory.text(f"{port}/pkeys/{number}"))
         empty = 0 if pkey else empty + 1
         if empty == _EMPTY_PKEYS:
             return
@@ -236,7 +239,7 @@ def _pkeys(folder: DirFd, port: str) -> Iterator[int]:
 
 
 def _netdevs(
-    folder: DirFd, name: str, number: int, netlink_facts: RdmaNetlinkFacts, *, alone: bool
+    directory: DirFd, name: str, number: int, netlink_facts: RdmaNetlinkFacts, *, alone: bool
 ) -> tuple[str, ...]:
     """Return the names of the port's net devices.
 
@@ -246,15 +249,15 @@ def _netdevs(
     if netlink_port:
         return (netlink_port.netdev,) if netlink_port.netdev else ()
     port = f"{name}/ports/{number}"
-    if not alone or folder.text(f"{port}/link_layer") != "Ethernet":
+    if not alone or directory.text(f"{port}/link_layer") != "Ethernet":
         return ()
-    return tuple(sorted(set(_gid_netdevs(folder, port))))
+    return tuple(sorted(set(_gid_netdevs(directory, port))))
 
 
-def _gid_netdevs(folder: DirFd, port: str) -> Iterator[str]:
+def _gid_netdevs(directory: DirFd, port: str) -> Iterator[str]:
     path = f"{port}/gid_attrs/ndevs"
-    for entry in folder.names(path):
-        name = folder.text(f"{path}/{entry}")
+    for entry in directory.names(path):
+        name = directory.text(f"{path}/{entry}")
         if name:
             yield name
 

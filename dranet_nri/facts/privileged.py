@@ -8,7 +8,7 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.links import dump_links
-from dranet_nri.linux.netlink.other_netns import above_elsewhere
+from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
 from dranet_nri.linux.netlink.rtnetlink import open_here
 from dranet_nri.linux.netlink.underlays import underlays
 from dranet_nri.state.tcx import PrivilegedFacts, Programs
@@ -36,8 +36,8 @@ def _facts(programs: Programs) -> PrivilegedFacts:
     try:
         with closing(open_here()) as netlink:
             links = dump_links(netlink, "the host")
-            above = above_elsewhere(netlink, nsfd)
-            return PrivilegedFacts(programs, above, underlays(netlink, links))
+            upper_kinds = foreign_upper_kinds(netlink, nsfd)
+            return PrivilegedFacts(programs, upper_kinds, underlays(netlink, links))
     finally:
         os.close(nsfd)
 

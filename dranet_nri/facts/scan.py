@@ -19,11 +19,9 @@ from dranet_nri.facts import azure, host, infiniband, links, privileged, sysfs
 from dranet_nri.facts.invalidation import NOTHING, Event, Invalidated, invalidated_by
 from dranet_nri.inventory import (
     HostFacts,
-    Inventory,
     NetDevice,
     PciFunction,
     RdmaDeviceFacts,
-    inventory_from_facts,
     parse_vm_size,
 )
 from dranet_nri.linux.dirfd import DirFd
@@ -41,24 +39,10 @@ MANY_LINKS: Final = 64  # above it, full dumps are faster than one request per l
 T = TypeVar("T", PciFunction, RdmaDeviceFacts)
 
 
-def scan(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> Inventory:
-    """Return the current inventory; nothing is cached between calls.
-
-    Links, addresses and routes are those of the calling thread's network namespace.
-
-    Args:
-        sysfs_root: mount point of a sysfs of the same namespace.
-        azure_size: Azure's name of this machine's size, "" if unknown.
-
-    Raises:
-        KernelError: a netlink dump failed.
-        InvalidValueError: the VM size is unknown.
-    """
-    return inventory_from_facts(read_host(sysfs_root, azure_size))
-
-
 def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts:
     """Return the facts of a full scan.
+
+    Links, addresses and routes are those of the calling thread's network namespace.
 
     Args:
         sysfs_root: mount point of a sysfs of the same namespace.
@@ -104,7 +88,9 @@ class LinkCache:
     def privileged_of(self, index: int) -> tuple[tuple[str, ...], ...]:
         """Return a link's part of each of the privileged facts."""
         facts = self.privileged_facts
-        return tuple(part.get(index, ()) for part in (facts.programs, facts.above, facts.underlays))
+        return tuple(
+            part.get(index, ()) for part in (facts.programs, facts.upper_kinds, facts.underlays)
+        )
 
     def above(self, indexes: Collection[int]) -> set[int]:
         """Return the links whose lower link is one of these."""
@@ -201,13 +187,15 @@ class Scanner:
         before, cached = last.facts, last.links.by_index
         indexes = touched.links | last.links.above(touched.links) | last.links.tunnels()
         concerned = [cached[index].link for index in indexes if index in cached]
-        legs = {leg for route in before.default_routes for leg in route.links}
+        routed = {link for route in before.default_routes for link in route.links}
         routes, rules = before.default_routes, before.policy_routes
-        legs.update(*(rule.links for rule in rules))
+        routed.update(*(rule.links for rule in rules))
         with closing(open_here()) as netlink:
             for index in indexes:
                 last.links.read(netlink, index)
-            if touched.routes or indexes & legs:  # IPv4 sends no event for routes lost with a link
+            if (
+                touched.routes or indexes & routed
+            ):  # IPv4 sends no event for routes lost with a link
                 routes, rules = default_routes(netlink), policy_routes(netlink)
         concerned += [cached[index].link for index in indexes if index in cached]
         facts = replace(
@@ -218,7 +206,9 @@ class Scanner:
             default_routes=routes,
             policy_routes=rules,
         )
-        if not touched.functions and _above(facts.rdma) == _above(before.rdma):
+        if not touched.functions and _parent_functions(facts.rdma) == _parent_functions(
+            before.rdma
+        ):
             return facts
         functions = _reused(_functions(self._sysfs, facts.rdma), before.functions)
         return replace(
@@ -232,13 +222,13 @@ class Scanner:
         self, before: Iterable[NetDevice], now: LinkCache, indexes: Collection[int]
     ) -> Iterator[NetDevice]:
         previous = {device.link.index: device for device in before}
-        with DirFd(self._sysfs) as folder:
+        with DirFd(self._sysfs) as directory:
             for index in sorted(now.by_index):
                 same = index in previous and index not in indexes
                 if same and _privileged(previous[index]) == now.privileged_of(index):
                     yield previous[index]
                     continue
-                place = sysfs.net_parent(folder, now.by_index[index].link)
+                place = sysfs.net_parent(directory, now.by_index[index].link)
                 read = _net_device(now, index, place)
                 yield previous[index] if previous.get(index) == read else read
 
@@ -277,9 +267,9 @@ def host_facts(
     """
     rdma = infiniband.rdma_devices(sysfs_root, rdma_netlink)
     functions = _functions(sysfs_root, rdma)
-    with DirFd(sysfs_root) as folder:
+    with DirFd(sysfs_root) as directory:
         netdevs = tuple(
-            _net_device(cache, index, sysfs.net_parent(folder, read.link))
+            _net_device(cache, index, sysfs.net_parent(directory, read.link))
             for index, read in cache.by_index.items()
         )
     near = sysfs.numa_near(sysfs_root)
@@ -297,7 +287,7 @@ def host_facts(
 
 
 def _functions(sysfs_root: Path, rdma: Iterable[RdmaDeviceFacts]) -> tuple[PciFunction, ...]:
-    return sysfs.pci_functions(sysfs_root, _above(rdma), host.pci_names)
+    return sysfs.pci_functions(sysfs_root, _parent_functions(rdma), host.pci_names)
 
 
 def _besides(sysfs_root: Path, functions: Iterable[PciFunction]) -> frozenset[str]:
@@ -305,8 +295,8 @@ def _besides(sysfs_root: Path, functions: Iterable[PciFunction]) -> frozenset[st
     return sysfs.pci_addresses(sysfs_root) - {function.address for function in functions}
 
 
-def _above(rdma: Iterable[RdmaDeviceFacts]) -> frozenset[str]:
-    """Return the addresses of the functions above RDMA devices."""
+def _parent_functions(rdma: Iterable[RdmaDeviceFacts]) -> frozenset[str]:
+    """Return the addresses of the PCI functions of RDMA devices."""
     return frozenset(device.pci for device in rdma if device.pci)
 
 
@@ -327,12 +317,12 @@ def _reused(read: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def _privileged(device: NetDevice) -> tuple[tuple[str, ...], ...]:
-    return device.tcx_programs, device.above_elsewhere, device.underlay_of
+    return device.tcx_programs, device.foreign_upper_kinds, device.underlay_of
 
 
 def _net_device(cache: LinkCache, index: int, place: sysfs.NetParent) -> NetDevice:
     host_link = cache.by_index[index]
-    programs, above, encryption = cache.privileged_of(index)
+    programs, upper_kinds, encryption = cache.privileged_of(index)
     return NetDevice(
         link=replace(host_link.link, bus=place.bus, parent=place.parent),
         addresses=cache.addresses.get(index, ()),
@@ -347,6 +337,6 @@ def _net_device(cache: LinkCache, index: int, place: sysfs.NetParent) -> NetDevi
         unreadable=host_link.unreadable,
         tc_filters=cache.filters.get(index, ()),
         tcx_programs=programs,
-        above_elsewhere=above,
+        foreign_upper_kinds=upper_kinds,
         underlay_of=encryption,
     )

@@ -62,26 +62,26 @@ def pci_functions(
         names: looks up ids in the PCI ID database.
     """
     extra = frozenset(also)
-    with DirFd(sysfs / "bus/pci/devices") as folder:
+    with DirFd(sysfs / "bus/pci/devices") as directory:
         chosen: list[tuple[str, re.Match[str]]] = []
-        for address in folder.names():
-            modalias = _MODALIAS.fullmatch(folder.text(f"{address}/modalias"))
+        for address in directory.names():
+            modalias = _MODALIAS.fullmatch(directory.text(f"{address}/modalias"))
             if modalias and (int(modalias["base"], 16) == _NETWORK or address in extra):
                 chosen.append((address, modalias))
         words = names(frozenset(_ids(modalias) for _, modalias in chosen))
         return tuple(
-            _function(folder, address, modalias, words.get(_ids(modalias)))
+            _function(directory, address, modalias, words.get(_ids(modalias)))
             for address, modalias in chosen
         )
 
 
 def pci_addresses(sysfs: Path) -> frozenset[str]:
     """Return the addresses of all PCI functions."""
-    with DirFd(sysfs / "bus/pci/devices") as folder:
-        return frozenset(folder.names())
+    with DirFd(sysfs / "bus/pci/devices") as directory:
+        return frozenset(directory.names())
 
 
-def net_parent(folder: DirFd, link: Link) -> NetParent:
+def net_parent(directory: DirFd, link: Link) -> NetParent:
     """Return the parent of a net device; defaults, and virtual, if sysfs has none.
 
     The device tree is the same in every network namespace, class/net is not. So the parent in
@@ -89,72 +89,72 @@ def net_parent(folder: DirFd, link: Link) -> NetParent:
     netlink has none; then class/net is used, if it shows the same link-layer address.
 
     Args:
-        folder: the root of sysfs.
+        directory: the root of sysfs.
         link: link of a dump.
     """
     here = f"class/net/{link.name}"
     bus, parent = link.bus, link.parent
-    if not parent and link.mac and folder.text(f"{here}/address") == link.mac:
-        bus = _last(folder.target(f"{here}/device/subsystem"))
-        parent = _last(folder.target(f"{here}/device"))
+    if not parent and link.mac and directory.text(f"{here}/address") == link.mac:
+        bus = _last(directory.target(f"{here}/device/subsystem"))
+        parent = _last(directory.target(f"{here}/device"))
     if not parent:
         return NetParent()
-    path = folder.target(f"bus/{bus}/devices/{parent}")
+    path = directory.target(f"bus/{bus}/devices/{parent}")
     return NetParent(
         bus=bus,
         parent=parent,
         pci=nearest_pci(path),
         virtual="/devices/virtual/" in path,
-        dev_port=folder.number(f"{here}/dev_port"),
-        speed_mbps=max(0, folder.number(f"{here}/speed")) if link.carrier else 0,
+        dev_port=directory.number(f"{here}/dev_port"),
+        speed_mbps=max(0, directory.number(f"{here}/speed")) if link.carrier else 0,
     )
 
 
 def numa_near(sysfs: Path) -> tuple[tuple[int, ...], ...]:
     """Return for each NUMA node itself and its nearest nodes, see inventory.near_nodes."""
-    with DirFd(sysfs / "devices/system") as folder:
-        names = (_NODE.fullmatch(name) for name in folder.names("node"))
+    with DirFd(sysfs / "devices/system") as directory:
+        names = (_NODE.fullmatch(name) for name in directory.names("node"))
         nodes = sorted(int(found[1]) for found in names if found)
-        table = {node: folder.text(f"node/node{node}/distance") for node in nodes}
-        sockets = {node: _socket(folder, node) for node in nodes}
+        table = {node: directory.text(f"node/node{node}/distance") for node in nodes}
+        sockets = {node: _socket(directory, node) for node in nodes}
     return near_nodes(
         nodes, table, {node: socket for node, socket in sockets.items() if socket >= 0}
     )
 
 
-def _socket(folder: DirFd, node: int) -> int:
+def _socket(directory: DirFd, node: int) -> int:
     """Return the socket of a node's first CPU, -1 if it is unknown."""
-    cpu = re.match("[0-9]+", folder.text(f"node/node{node}/cpulist"))
-    return folder.number(f"cpu/cpu{cpu[0]}/topology/physical_package_id", -1) if cpu else -1
+    cpu = re.match("[0-9]+", directory.text(f"node/node{node}/cpulist"))
+    return directory.number(f"cpu/cpu{cpu[0]}/topology/physical_package_id", -1) if cpu else -1
 
 
 def _function(
-    folder: DirFd, address: str, modalias: re.Match[str], words: tuple[str, str] | None
+    directory: DirFd, address: str, modalias: re.Match[str], words: tuple[str, str] | None
 ) -> PciFunction:
     vendor_name, device_name = words or (UNKNOWN_NAME, UNKNOWN_NAME)
-    driver = _last(folder.target(f"{address}/driver"))
-    physical = _last(folder.target(f"{address}/physfn"))
-    virtio = _virtio_child(folder, address) if driver == "virtio-pci" else ""
-    path = folder.target(address).split("/")
-    limit = 0 if physical else folder.number(f"{address}/sriov_totalvfs")
+    driver = _last(directory.target(f"{address}/driver"))
+    physical = _last(directory.target(f"{address}/physfn"))
+    virtio = _virtio_child(directory, address) if driver == "virtio-pci" else ""
+    path = directory.target(address).split("/")
+    limit = 0 if physical else directory.number(f"{address}/sriov_totalvfs")
     return PciFunction(
         address=address,
         driver=driver,
-        numa_node=folder.number(f"{address}/numa_node", -1),
+        numa_node=directory.number(f"{address}/numa_node", -1),
         root=next((part for part in path if _ROOT.fullmatch(part)), ""),
         subsystem=modalias["subsystem"].lower(),
         vendor_name=vendor_name,
         device_name=device_name,
         physical=physical,
         vf_limit=limit,
-        vf_count=folder.number(f"{address}/sriov_numvfs") if limit else 0,
+        vf_count=directory.number(f"{address}/sriov_numvfs") if limit else 0,
         bus="virtio" if virtio else "pci",
         parent=virtio or address,
     )
 
 
-def _virtio_child(folder: DirFd, address: str) -> str:
-    children = (name for name in folder.names(address) if re.fullmatch(r"virtio\d+", name))
+def _virtio_child(directory: DirFd, address: str) -> str:
+    children = (name for name in directory.names(address) if re.fullmatch(r"virtio\d+", name))
     return next(children, "")
 
 

@@ -1,16 +1,16 @@
-"""Admission of containers: one with a claim or CDI file of another sandbox is refused."""
+"""Admission of containers: refuses one with a claim or CDI file of another sandbox."""
 
 from collections.abc import Collection
 
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.attach.sandboxes import Sandboxes
-from dranet_nri.cdi.names import carried_claims, carried_namespaces
+from dranet_nri.cdi.names import mounted_claims, mounted_namespaces
 from dranet_nri.errors import NotAttachedError, OutdatedError, OwnedError
 from dranet_nri.model import Container, Phase, Pod
 from dranet_nri.plan.kernel import Kernel
 
 
-def carried(
+def claims_of_container(
     pod: Pod, container: Container, attachments: AttachmentRecords, directory: str
 ) -> frozenset[str]:
     """Return the UIDs of the claims whose CDI files the container has.
@@ -24,18 +24,18 @@ def carried(
     Raises:
         OwnedError: another pod owns one of them.
     """
-    uids = carried_claims(container, directory)
+    uids = mounted_claims(container, directory)
     for record in filter(None, map(attachments.get, uids)):
         if record.pod.uid != pod.uid:
             raise OwnedError(
                 f"container {container.name} of pod {pod} lists claim {record.claim}, which pod"
-                f" {record.pod} holds; a NIC claim serves one pod, use a ResourceClaimTemplate"
+                f" {record.pod} owns; a NIC claim serves one pod, use a ResourceClaimTemplate"
             )
     return frozenset(uids)
 
 
-def refuse_outlived(pod: Pod, live: Sandboxes, kernel: Kernel) -> None:
-    """Refuse a sandbox whose pod has another live one, which owns the NICs.
+def check_current_sandbox(pod: Pod, live: Sandboxes, kernel: Kernel) -> None:
+    """Refuse a sandbox if its pod has another live one, which owns the NICs.
 
     Raises:
         OutdatedError: the pod has another live sandbox.
@@ -44,11 +44,11 @@ def refuse_outlived(pod: Pod, live: Sandboxes, kernel: Kernel) -> None:
         if kernel.identify(other.netns_path) is not None:
             raise OutdatedError(
                 f"pod {pod}: its NICs belong to its sandbox {other.sandbox_id}, this is"
-                f" {pod.sandbox_id}; it is tried again"
+                f" {pod.sandbox_id}; the kubelet tries again"
             )
 
 
-def refuse_unattached(
+def check_attached(
     pod: Pod, container: Container, uids: Collection[str], attachments: AttachmentRecords
 ) -> None:
     """Refuse the container unless its claims and their CDI files belong to this sandbox.
@@ -70,9 +70,9 @@ def refuse_unattached(
                 f"container {container.name} of pod {pod}: claim {record.claim} is in sandbox"
                 f" {record.sandbox_id}, not in {pod.sandbox_id}"
             )
-    for path in carried_namespaces(container):
+    for path in mounted_namespaces(container):
         if path != pod.netns_path:
             raise NotAttachedError(
                 f"container {container.name} of pod {pod}: its CDI files are of another sandbox,"
-                f" with network namespace {path}, not {pod.netns_path}; it is tried again"
+                f" with network namespace {path}, not {pod.netns_path}; the kubelet tries again"
             )

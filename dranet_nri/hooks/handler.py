@@ -4,8 +4,8 @@ Rules:
 1. A pod without an allocation is answered at once, without a task or thread, and is not refused.
 2. A failed attach is answered with an error three times per pod, unless the runtime keeps records
    of rejected sandboxes. Otherwise the sandbox is accepted and the gate blocks its containers.
-3. While an allocation cannot be read, pods without a known one are accepted: the gate blocks the
-   containers of a claim, and its NICs are attached once the allocation can be read.
+3. While an allocation cannot be read, pods without one are accepted: the gate blocks the containers
+   of a claim, and its NICs are attached once the allocation can be read.
 """
 
 from collections import Counter
@@ -21,9 +21,9 @@ from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.repairs import Repair, RepairSubject
 from dranet_nri.attach.sandboxes import ENDED, has_ended
 from dranet_nri.cdi.edits import edits, merged_edits, rdma_warnings
-from dranet_nri.cdi.names import carried_claims, listed
+from dranet_nri.cdi.names import mounted_claims, requests_of
 from dranet_nri.component.log import trace_of
-from dranet_nri.hooks.admission import carried, refuse_outlived, refuse_unattached
+from dranet_nri.hooks.admission import check_attached, check_current_sandbox, claims_of_container
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
 from dranet_nri.nri.stub import Outcome
 from dranet_nri.plan.refusals import described
@@ -43,9 +43,9 @@ class HookHandler:
     rejections: Counter[str] = field(default_factory=Counter)
 
     def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
-        """Whether the hook's pod has no claims, the path of ordinary pods.
+        """Whether the hook's pod has no claims, as most pods.
 
-        False while an allocation cannot be read, because it may be this pod's.
+        False while an allocation cannot be read, because it may be of this pod.
         """
         self.allocations.refresh()
         return not (self.allocations.unread or self._has_claims(pod, container))
@@ -86,7 +86,7 @@ class HookHandler:
         self.allocations.refresh()
         if not self.allocations.has(pod.uid):
             if self.allocations.unread:
-                self.attacher.live.add(pod)  # Claims that are found later are attached late.
+                self.attacher.live.add(pod)  # its claims may be read later, and are attached then
             return
         self.attacher.live.add(pod)
         try:
@@ -107,18 +107,18 @@ class HookHandler:
     async def stop_pod_sandbox(self, pod: Pod) -> None:
         """Restore the sandbox's devices on the host. The reconciler retries failures soon."""
         self.attacher.live.remove(pod.sandbox_id)
-        await self.attacher.idle(pod.sandbox_id)
-        held = self._attached_to(pod.sandbox_id)
-        await self.reconciler.done(
+        await self.attacher.wait_idle(pod.sandbox_id)
+        attached = self._attached_to(pod.sandbox_id)
+        await self.reconciler.run_repairs(
             Repair(
                 "detach failed",
                 RepairSubject.of(attachment),
                 partial(self.attacher.detach, attachment),
             )
-            for attachment in held
+            for attachment in attached
         )
-        if self._attached_to(pod.sandbox_id) or (held and self.reconciler.pending()):
-            self.attacher.wake()  # Another pod may wait for a restored device.
+        if self._attached_to(pod.sandbox_id) or (attached and self.reconciler.pending()):
+            self.attacher.wake()  # another pod may wait for a restored device
 
     async def remove_pod_sandbox(self, pod: Pod) -> None:
         """Act as stop_pod_sandbox: a removal may arrive without a stop."""
@@ -133,19 +133,19 @@ class HookHandler:
             OSError: the record could not be written.
         """
         records, directory = self.attacher.attachments, str(self.attacher.gate.metadata_dir)
-        uids = carried(pod, container, records, directory)
+        uids = claims_of_container(pod, container, records, directory)
         claims = tuple(
             claim
             for claim in self.allocations.of(pod)
-            if claim.claim.uid in uids or listed(claim, container.name)
+            if claim.claim.uid in uids or requests_of(claim, container.name)
         )
         if claims and not self.attacher.are_attached(claims, pod):
-            refuse_outlived(pod, self.attacher.live, self.attacher.kernel)
+            check_current_sandbox(pod, self.attacher.live, self.attacher.kernel)
             self.attacher.live.add(pod)
             await self.attacher.attach(pod, self.allocations.of(pod))
         self._add_missed(pod)
         uids = uids.union(claim.claim.uid for claim in claims)
-        refuse_unattached(pod, container, uids, records)
+        check_attached(pod, container, uids, records)
         merged = Edits()
         for claim in claims:
             attachment = records.get(claim.claim.uid)
@@ -159,9 +159,9 @@ class HookHandler:
     def _report_rdma(
         self, claim: Allocation, attachment: Attachment, pod: Pod, container: Container
     ) -> None:
-        requests = listed(claim, container.name)
-        given = tuple(device for device in attachment.devices if device.request in requests)
-        for reason in rdma_warnings(given, container, self.attacher.options.memlock):
+        requests = requests_of(claim, container.name)
+        devices = tuple(device for device in attachment.devices if device.request in requests)
+        for reason in rdma_warnings(devices, container, self.attacher.options.memlock):
             self.log.warning(
                 "container may lack RDMA", pod=str(pod), container=container.name, reason=reason
             )
@@ -203,7 +203,7 @@ class HookHandler:
             self.allocations.has(pod.uid)
             or self.attacher.is_busy(pod.sandbox_id)
             or self._attached_to(pod.sandbox_id)
-            or (container and carried_claims(container, str(self.attacher.gate.metadata_dir)))
+            or (container and mounted_claims(container, str(self.attacher.gate.metadata_dir)))
         )
 
     def _attached_to(self, sandbox_id: str) -> tuple[Attachment, ...]:

@@ -3,7 +3,7 @@
 Rules:
 1. Every string is truncated to 64 bytes, only here: lists at a whole entry, others at a character.
    The API server refuses a slice with a longer string.
-2. A device has at most 32 attributes. Above that, those of GOES_FIRST are dropped in its order.
+2. A device has at most 32 attributes. Above that, those of DROP_ORDER are dropped in its order.
    Those of dranet and Kubernetes are not dropped: a device has at most 26 of them.
 3. Lists are sorted, so that an unchanged device is not published again.
 
@@ -24,7 +24,7 @@ from dranet_nri.model import Address, AttributeValue
 MAX_STRING_BYTES: Final = 64
 MAX_ATTRIBUTES: Final = 32
 
-GOES_FIRST: Final = (  # those least likely to be selected come first
+DROP_ORDER: Final = (  # those least likely to be selected come first
     "dra.net/rdmaFirmware",
     "dra.net/sysImageGUID",
     "dra.net/nodeGUID",
@@ -71,7 +71,7 @@ def readable(text: str) -> str:
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
-def clipped(text: str) -> str:
+def truncated(text: str) -> str:
     """Return text truncated to 64 bytes, at a whole character."""
     if len(text) <= MAX_STRING_BYTES and text.isascii():
         return text
@@ -87,7 +87,7 @@ def joined(items: Iterable[str]) -> str:
     for item in sorted(set(map(readable, items))):
         longer = f"{text},{item}" if text else item
         if len(longer.encode()) > MAX_STRING_BYTES:
-            return text or clipped(item)
+            return text or truncated(item)
         text = longer
     return text
 
@@ -100,13 +100,13 @@ def netdev_attributes(device: NetDevice, function: PciFunction | None) -> Attrib
         function: the PCI function whose direct child it is, else None.
     """
     link = device.link
-    yield "dra.net/ifName", clipped(link.name)
-    yield "dra.net/mac", clipped(link.mac)
+    yield "dra.net/ifName", truncated(link.name)
+    yield "dra.net/mac", truncated(link.mac)
     yield "dra.net/mtu", link.mtu
     yield "dra.net/encapsulation", _LINK_TYPES.get(link.arphrd, f"unknown{link.arphrd}")
-    yield "dra.net/alias", clipped(link.alias)
+    yield "dra.net/alias", truncated(link.alias)
     yield "dra.net/state", _STATES.get(link.operstate, link.operstate)
-    yield "dra.net/type", clipped(_KINDS.get(link.kind, link.kind))
+    yield "dra.net/type", truncated(_KINDS.get(link.kind, link.kind))
     yield "dra.net/virtual", device.virtual
     yield "dra.net/ebpf", bool(device.tc_filters or device.tcx_programs)
     if device.tc_filters:
@@ -130,10 +130,10 @@ def pci_attributes(function: PciFunction, numa_nodes: int) -> Attributes:
         numa_nodes: number of the host's NUMA nodes; dra.net/numaNode is for hosts with several.
     """
     yield "dra.net/pciAddress", function.address
-    yield "dra.net/pciVendor", clipped(function.vendor_name)
-    yield "dra.net/pciDevice", clipped(function.device_name)
+    yield "dra.net/pciVendor", truncated(function.vendor_name)
+    yield "dra.net/pciDevice", truncated(function.device_name)
     yield "dra.net/pciSubsystem", function.subsystem
-    yield "dra.net/driver", clipped(function.driver)
+    yield "dra.net/driver", truncated(function.driver)
     if function.physical:
         yield "dra.net/isSriovVf", True
     if _STANDARD_ADDRESS.fullmatch(function.address):
@@ -159,14 +159,14 @@ def rdma_attributes(rdma: Sequence[RdmaDeviceFacts], ifname: str, dev_port: int)
         return
     first = rdma[0]
     port = _port(first, ifname, dev_port)
-    yield "dra.net/rdmaDevice", clipped(first.name)
+    yield "dra.net/rdmaDevice", truncated(first.name)
     texts = {
         "rdmaProtocol": _protocol(first, port),
         "rdmaFirmware": first.fw_version,
         "nodeGUID": _guid(first.node_guid),
         "sysImageGUID": _guid(first.sys_image_guid),
     }
-    yield from ((f"dra.net/{name}", clipped(text)) for name, text in texts.items() if text)
+    yield from ((f"dra.net/{name}", truncated(text)) for name, text in texts.items() if text)
     if port:
         yield from _port_attributes(port)
         if len(first.ports) > 1:
@@ -188,7 +188,7 @@ def within_budget(
         most: the limit; capacities count as attributes.
     """
     kept = dict(attributes)
-    for name in GOES_FIRST:
+    for name in DROP_ORDER:
         if len(kept) <= most:
             break
         kept.pop(name, None)
@@ -204,7 +204,7 @@ def _port_attributes(port: RdmaPortFacts) -> Attributes:
         "ibSubnetPrefix": port.subnet_prefix,
         "ibPkeys": joined(f"0x{pkey:04x}" for pkey in port.pkeys),
     }
-    yield from ((f"dra.net/{name}", clipped(text)) for name, text in texts.items() if text)
+    yield from ((f"dra.net/{name}", truncated(text)) for name, text in texts.items() if text)
     if port.rate_gbps:
         yield "dra.net/ibRateGbps", port.rate_gbps
     if port.sm_lid:

@@ -171,7 +171,7 @@ class _Draft:
             self._owners[rdma_device.name] += link not in self._ports
         placement = self._placements.get(function.address[:4]) if function else None
         numa_nodes = self._facts.numa_nodes
-        device = self._memo.kept(
+        device = self._memo.get(
             (_device, name),
             (netdev, function, placement, numa_nodes, *rdma),
             lambda: _device(name, netdev, function, (rdma, placement, numa_nodes)),
@@ -216,7 +216,7 @@ class _Draft:
         def marked() -> Device:
             return replace(device, attributes=within_budget(dict(device.attributes) | {mark: True}))
 
-        return self._memo.kept((mark, device.name), (device,), marked)
+        return self._memo.get((mark, device.name), (device,), marked)
 
 
 def _ownerless(device: RdmaDeviceFacts) -> str:

@@ -20,14 +20,14 @@ from typing import Final
 
 from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import (
-    BESIDE_LOWER,
-    CLOSED_WITH_LOWER,
     DELETED_WITH_LOWER,
+    DOWN_WITH_LOWER,
+    PEER_KINDS,
     Link,
     PolicyRoute,
     is_in_use,
     is_representor,
-    is_spare,
+    is_temporary_name,
 )
 
 _CNI_NAMES: Final = {
@@ -146,7 +146,7 @@ def link_hazard(
     owner = "" if included else _cni_owner(link.name)
     if owner:
         return f"belongs to {owner}"
-    if is_spare(link.name) and not link.parent:
+    if is_temporary_name(link.name) and not link.parent:
         return "returned from a pod with a temporary name, see dranet-nri status"
     master = links.get(link.master)
     if link.master and not (master and master.kind == "vrf"):
@@ -162,7 +162,7 @@ def link_hazard(
     return ""
 
 
-def guess(device: NetDevice, rules: Sequence[PolicyRoute]) -> str:
+def probable_use(device: NetDevice, rules: Sequence[PolicyRoute]) -> str:
     """Return why the node probably uses this link, "" without a sign. --include overrides it."""
     link = device.link
     if link.kind in _OVERLAYS:
@@ -217,11 +217,13 @@ def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
         link = device.link
         # For an IPoIB child the kernel does not report that its lower link is in another namespace.
         apart = link.kind == "ipoib" and places.get(link.lower) != (link.bus, link.parent)
-        if link.kind not in BESIDE_LOWER and not apart:
+        if link.kind not in PEER_KINDS and not apart:
             for lower in filter(None, _lowers(device)):
                 uppers[lower].append(device)
     elsewhere = {
-        device.link.index: device.above_elsewhere for device in devices if device.above_elsewhere
+        device.link.index: device.foreign_upper_kinds
+        for device in devices
+        if device.foreign_upper_kinds
     }
     if not uppers and not elsewhere:
         return {}
@@ -263,13 +265,13 @@ def _lost(device: NetDevice) -> str:
     upper = device.link
     if upper.kind in DELETED_WITH_LOWER:
         return f"carries {upper.name}, which the kernel deletes when it leaves"
-    if upper.kind not in CLOSED_WITH_LOWER:
+    if upper.kind not in DOWN_WITH_LOWER:
         kind = f", {_a(upper.kind)} link" if upper.kind else ""
         return f"carries {upper.name}{kind}, which loses its network when the NIC leaves"
     if not is_in_use(upper, device.addresses):
         return ""
     return (
-        f"carries {upper.name}, {CLOSED_WITH_LOWER[upper.kind]} that the host uses: its routes and"
+        f"carries {upper.name}, {DOWN_WITH_LOWER[upper.kind]} that the host uses: its routes and"
         " IPv6 addresses are lost when the NIC leaves; to offer that, take addresses and master of"
         f" {upper.name} away"
     )
@@ -297,7 +299,7 @@ def accelerated_hazard(device: NetDevice, synthetic: Mapping[str, str]) -> str:
         synthetic: MAC address -> name of synthetic net devices.
     """
     master = synthetic.get(device.link.mac) if device.link.bus == "pci" else None
-    return _behind(master) if master else ""
+    return _vf_reason(master) if master else ""
 
 
 def hazards_without_netdev(facts: HostFacts) -> dict[str, str]:
@@ -334,9 +336,9 @@ def _slave_reason(master: Link | None) -> str:
     if master is None:
         return "enslaved"
     if is_synthetic(master):
-        return _behind(master.name)
+        return _vf_reason(master.name)
     return f"enslaved to {master.name}"
 
 
-def _behind(master: str) -> str:
+def _vf_reason(master: str) -> str:
     return f"the VF behind {master}: Hyper-V shows one NIC as two"

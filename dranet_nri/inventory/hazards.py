@@ -10,9 +10,9 @@ from typing import Final
 from dranet_nri.inventory.exclusions import (
     accelerated_hazard,
     carrier_hazards,
-    guess,
     is_synthetic,
     link_hazard,
+    probable_use,
     underlay_hazard,
     uplink_tree,
 )
@@ -46,7 +46,7 @@ def hazards(
     reasons = {
         device.link.index: tree.get(device.link.index)
         or link_hazard(device, by_index, masters, included=is_named(device, include))
-        or ("" if is_named(device, include) else _guess(device, facts, tunnels))
+        or ("" if is_named(device, include) else _probable_use(device, facts, tunnels))
         or carried.get(device.link.index)
         or accelerated_hazard(device, synthetic)
         for device in facts.netdevs
@@ -54,8 +54,8 @@ def hazards(
     return {index: reason for index, reason in reasons.items() if reason}
 
 
-def _guess(device: NetDevice, facts: HostFacts, tunnels: Sequence[NetDevice]) -> str:
-    return guess(device, facts.policy_routes) or underlay_hazard(device, tunnels)
+def _probable_use(device: NetDevice, facts: HostFacts, tunnels: Sequence[NetDevice]) -> str:
+    return probable_use(device, facts.policy_routes) or underlay_hazard(device, tunnels)
 
 
 def parent_hazards(
@@ -89,7 +89,7 @@ def parent_hazards(
         reasons[index] = (
             ("" if offered else tree.get(index, ""))
             or link_hazard(device, by_index, masters, included=included, stays=True)
-            or ("" if included else guess(device, facts.policy_routes))
+            or ("" if included else probable_use(device, facts.policy_routes))
             or accelerated_hazard(device, synthetic)
         )
     return {index: reason for index, reason in reasons.items() if reason}
@@ -111,17 +111,17 @@ def why_unpublished(
     Args:
         key: key of the recorded device.
         index: ifindex of its link on the host. With None every link of its parent counts, except
-            IPoIB: in shared mode it stays, in exclusive mode require_alone() refuses.
+            IPoIB: in shared mode it stays, in exclusive mode require_no_lost_links() refuses.
         facts: facts of the host.
         reasons: hazards of the same facts.
     """
-    concerned = [
+    candidates = [
         device.link
         for device in facts.netdevs
         if device.link.index == index
         or (index is None and key.parent and _is_below(device.link, key))
     ]
-    for link in concerned:
+    for link in candidates:
         if reason := reasons.get(link.index, ""):
             return f"{link.name}: {reason}; {_REMEDY}"
     return ""

@@ -54,7 +54,7 @@ class NetDevice:
         pinned: the kernel does not permit a move (IFLA_NETNS_IMMUTABLE).
         unreadable: error of the read, if only name and parent are known, else "".
         also_lower: ifindexes of lower links besides that of the link, as HSR has them.
-        above_elsewhere: kinds of its upper links in other network namespaces.
+        foreign_upper_kinds: kinds of its upper links in other network namespaces.
         tunnel_ends: address from which it sends as a tunnel, "" for any; and ifindex of the link
             through which it reaches its remote end, 0 if there is none, -1 without a route.
         underlay_of: kinds of encryption ("IPsec", "WireGuard") that send through it.
@@ -71,7 +71,7 @@ class NetDevice:
     pinned: bool = False
     unreadable: str = ""
     also_lower: tuple[int, ...] = ()
-    above_elsewhere: tuple[str, ...] = ()
+    foreign_upper_kinds: tuple[str, ...] = ()
     tunnel_ends: tuple[str, int] = ("", 0)
     underlay_of: tuple[str, ...] = ()
     tc_filters: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ class Memo:
         """Begin a pass."""
         self._before, self._now = self._now, {}
 
-    def kept(self, key: Hashable, inputs: tuple[object, ...], compute: Callable[[], T]) -> T:
+    def get(self, key: Hashable, inputs: tuple[object, ...], compute: Callable[[], T]) -> T:
         """Return the result of a computation, cached from the last pass if inputs are the same.
 
         Args:

@@ -17,14 +17,14 @@ from dranet_nri.inventory.exclusions import NETVSC_BUS
 from dranet_nri.inventory.host_facts import RdmaDeviceFacts
 from dranet_nri.model import DeviceKey
 
-Naming = Callable[[Sequence[RdmaDeviceFacts]], Collection[str]]
+NetdevQuery = Callable[[Sequence[RdmaDeviceFacts]], Collection[str]]
 Place = tuple[str, str]  # bus and name of a parent device
 
 
 def own_rdma(
     key: DeviceKey,
     devices: Sequence[RdmaDeviceFacts],
-    naming: Naming,
+    with_netdev: NetdevQuery,
     ports: Collection[Place] = (),
 ) -> tuple[RdmaDeviceFacts, ...]:
     """Return the RDMA devices that belong to the NIC.
@@ -32,7 +32,7 @@ def own_rdma(
     Args:
         key: key of the NIC, with name "" without a net device.
         devices: candidates; name, bus and parent are used.
-        naming: returns the names of those with a port that has the NIC's net device. It may be
+        with_netdev: returns the names of those with a port that has the NIC's net device. It may be
             slow, and is called only for devices where it decides.
         ports: parent devices of the ports of a bond.
     """
@@ -43,5 +43,5 @@ def own_rdma(
     )
     may_be_apart = not below and key.bus not in {"", NETVSC_BUS}
     candidates = [device for device in devices if may_be_apart or not device.parent]
-    named = naming(candidates) if candidates and key.name else ()
+    named = with_netdev(candidates) if candidates and key.name else ()
     return (*below, *(device for device in candidates if device.name in named))

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from dranet_nri.inventory.host_facts import HostFacts
-from dranet_nri.model import Link, best_legs
+from dranet_nri.model import Link, best_links
 
 _ROUTED: Final = "the node's default route goes through it"
 _ADVERTISED: Final = (
@@ -82,10 +82,10 @@ def _named(facts: HostFacts, named: Sequence[str]) -> Iterator[tuple[Link, str]]
 
 
 def _routed(facts: HostFacts, *, reached: bool) -> Iterator[tuple[Link, str]]:
-    firm = best_legs([route for route in facts.default_routes if not route.advertised])
-    advertised = frozenset() if firm or reached else best_legs(facts.default_routes)
+    configured = best_links([route for route in facts.default_routes if not route.advertised])
+    advertised = frozenset() if configured or reached else best_links(facts.default_routes)
     for netdev in facts.netdevs:
-        if netdev.link.index in firm:
+        if netdev.link.index in configured:
             yield netdev.link, _ROUTED
         elif netdev.link.index in advertised:
             yield netdev.link, _ADVERTISED

@@ -84,7 +84,7 @@ def add(host: RtnetlinkSocket, where: MoveEnd, what: str, op: AddChild) -> None:
         host.do(what, RTM_NEWLINK, NLM_F_EXCL_CREATE, encode(LinkMessage, {}, attrs))
     except KernelError as error:
         # EEXIST may also mean a VLAN id in use, maybe in another namespace.
-        if error.code != EEXIST or not _is_there(where.netlink, what, op.name):
+        if error.code != EEXIST or not _exists(where.netlink, what, op.name):
             raise _explained(error, op.link) from error
     index = index_of(where.netlink, what, op.name)
     set_settings(where.netlink, what, index, LinkSettings(alias=op.alias))
@@ -116,7 +116,7 @@ def _info(link: ChildConfig) -> Value:
             assert_never(link)
 
 
-def _is_there(netlink: RtnetlinkSocket, what: str, name: str) -> bool:
+def _exists(netlink: RtnetlinkSocket, what: str, name: str) -> bool:
     try:
         return bool(index_of(netlink, what, name))
     except KernelError as error:
@@ -167,9 +167,9 @@ def children(host: Namespace) -> tuple[tuple[str, int], ...]:
 
 def pkeys(sys_root: str, rdma_device: str, port: int) -> tuple[int, ...]:
     """Return the P_Key table of a port of the RDMA device, empty slots as 0; () without one."""
-    folder = Path(sys_root, "class/infiniband", rdma_device, f"ports/{port}/pkeys")
+    directory = Path(sys_root, "class/infiniband", rdma_device, f"ports/{port}/pkeys")
     try:
-        return tuple(int(path.read_text(), 16) for path in sorted(folder.iterdir(), key=_number))
+        return tuple(int(path.read_text(), 16) for path in sorted(directory.iterdir(), key=_number))
     except (OSError, ValueError):
         return ()
 
@@ -178,10 +178,10 @@ def _number(path: Path) -> int:
     return int(path.name)
 
 
-def _child_in(space: Namespace | None, alias: str) -> Link | None:
-    links = links_from(space.links()) if space else ()
+def _child_in(namespace: Namespace | None, alias: str) -> Link | None:
+    links = links_from(namespace.links()) if namespace else ()
     return next((link for link in links if is_child(link, alias)), None)
 
 
-def _state(space: Namespace | None, link: Link | None) -> LinkState | None:
-    return None if space is None or link is None else space.state(link)
+def _state(namespace: Namespace | None, link: Link | None) -> LinkState | None:
+    return None if namespace is None or link is None else namespace.state(link)

@@ -19,12 +19,12 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
 
 ETH_P_IP: Final = 0x0800  # linux/if_ether.h
-_EVERYONE: Final = "ff:ff:ff:ff:ff:ff"
+_BROADCAST_MAC: Final = "ff:ff:ff:ff:ff:ff"
 _SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h
-_MOST: Final = 2048  # bytes of a packet, more than the size that the client announces
+_MAX_BYTES: Final = 2048  # bytes of a packet, more than the size that the client announces
 _MOST_AT_ONCE: Final = 64  # packets; a flood must not delay the attach
-_LATER: Final = frozenset({EAGAIN, ENETDOWN})
-_LOST: Final = frozenset({ENETDOWN, ENOBUFS})
+_NOTHING_TO_READ: Final = frozenset({EAGAIN, ENETDOWN})
+_DROPPED: Final = frozenset({ENETDOWN, ENOBUFS})
 
 # Classic BPF (linux/filter.h) on an IPv4 packet: code, jump if true, if false, value.
 _FILTER: Final = (
@@ -64,12 +64,12 @@ class DhcpSocket:
         Raises:
             KernelError: the kernel refused.
         """
-        address = bytes.fromhex((mac or _EVERYONE).replace(":", ""))
+        address = bytes.fromhex((mac or _BROADCAST_MAC).replace(":", ""))
         to = (self._name, ETH_P_IP, 0, 0, address)
         try:
             self._socket.sendto(packet_with(payload, source, target), to)
         except OSError as error:
-            if error.errno not in _LOST:
+            if error.errno not in _DROPPED:
                 raise KernelError(self._what, error.errno or EINVAL) from error
 
     def pending(self) -> Iterator[tuple[bytes, str]]:
@@ -80,9 +80,9 @@ class DhcpSocket:
         """
         for _ in range(_MOST_AT_ONCE):
             try:
-                packet, sender = self._socket.recvfrom(_MOST)
+                packet, sender = self._socket.recvfrom(_MAX_BYTES)
             except OSError as error:
-                if error.errno in _LATER:
+                if error.errno in _NOTHING_TO_READ:
                     return
                 raise KernelError(self._what, error.errno or EINVAL) from error
             payload = payload_of(packet)

@@ -4,7 +4,7 @@ Rules:
 1. A parent device identifies its link. Several links of one parent are distinguished by facts, the
    most stable first: port number, ifindex in the pod, permanent address, addresses, name.
 2. A single remaining link is the device's, because recreated hardware may match none of the
-   recorded facts. Several remaining links are reported as unclear.
+   recorded facts. Several remaining links are reported as ambiguous.
 3. A virtual device is identified by its names, and after a snapshot also by recorded facts. Another
    link may have taken its name on the host; the device may have a temporary name there, and another
    name in the pod. A daemon of the host may rename it after its return; then address and ifindex
@@ -30,12 +30,12 @@ class LinkLocation:
 
     Attributes:
         host, pod: its link in each namespace, None if absent.
-        unclear: if it is in neither, names of links of which one may be it.
+        ambiguous: if it is in neither, names of links of which one may be it.
     """
 
     host: Link | None = None
     pod: Link | None = None
-    unclear: tuple[str, ...] = ()
+    ambiguous: tuple[str, ...] = ()
 
 
 def find_link(
@@ -80,7 +80,7 @@ def _hardware(
         and not (ns is Ns.POD and identity.is_another_in_pod(link, pod_name))
     ]
     criteria: tuple[Callable[[Ns, Link], bool], ...] = (
-        lambda ns, link: ns is Ns.POD and identity.is_there(link),
+        lambda ns, link: ns is Ns.POD and identity.is_at_pod_index(link),
         lambda _, link: identity.has_perm_mac(link),
         lambda _, link: identity.has_mac(link),
         lambda _, link: identity.has_guid(link),
@@ -89,7 +89,7 @@ def _hardware(
     for matches in criteria:
         possible = [place for place in possible if matches(*place)] or possible
     if len(possible) > 1:
-        return LinkLocation(unclear=tuple(_place_text(ns, link) for ns, link in possible))
+        return LinkLocation(ambiguous=tuple(_place_text(ns, link) for ns, link in possible))
     places = dict(possible)
     return LinkLocation(places.get(Ns.HOST), places.get(Ns.POD))
 
@@ -109,13 +109,17 @@ def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, identity: DeviceIdenti
         below = [link for link in below if link not in children or link.name == own]
     if ns is Ns.HOST:
         return [(ns, link) for link in below if not is_any_child_on_host(link)]
-    return [(ns, link) for link in below if not is_any_child(link) or identity.is_there(link)]
+    return [
+        (ns, link) for link in below if not is_any_child(link) or identity.is_at_pod_index(link)
+    ]
 
 
 def _on_host(key: DeviceKey, host: Sequence[Link], identity: DeviceIdentity) -> tuple[Link, ...]:
     """Return the links on the host that match a virtual device, by name or temporary name."""
     named = _named(host, key.name)
-    waiting = (link for link in host if link is not named and identity.waits_as(link))
+    waiting = (
+        link for link in host if link is not named and identity.is_under_temporary_name(link)
+    )
     return (*((named,) if named and identity.is_same(named) else ()), *waiting)
 
 
@@ -125,32 +129,34 @@ def _virtual(
     """Return the location of a virtual device with a recorded identity.
 
     Args:
-        on_host: matching links on the host; several are unclear.
+        on_host: matching links on the host; several are ambiguous.
         there: the link with its name in the pod.
         pod: all links of the pod.
         identity: its recorded identity.
     """
-    proven = next((link for link in pod if identity.is_there(link)), None)
+    proven = next((link for link in pod if identity.is_at_pod_index(link)), None)
     if proven is not None:
         return LinkLocation(pod=proven)
     if len(on_host) > 1:
-        return LinkLocation(unclear=tuple(_place_text(Ns.HOST, link) for link in on_host))
+        return LinkLocation(ambiguous=tuple(_place_text(Ns.HOST, link) for link in on_host))
     here = on_host[0] if on_host else None
     there = there if there and identity.is_named(there) else None
-    alike = [link for link in pod if identity.looks_like(link)] or identity.may_be(pod)
+    alike = [link for link in pod if identity.has_own_mac(link)] or identity.candidates_by_index(
+        pod
+    )
     if there is None and len(alike) == 1 and identity.has_mac(alike[0]):
         there = alike[0]
     if here or there:
         return LinkLocation(here, there)
-    return LinkLocation(unclear=tuple(_place_text(Ns.POD, link) for link in alike))
+    return LinkLocation(ambiguous=tuple(_place_text(Ns.POD, link) for link in alike))
 
 
 def _renamed(host: Sequence[Link], identity: DeviceIdentity) -> LinkLocation:
     """Return the location of a virtual device that another daemon renamed on the host."""
-    alike = [link for link in host if identity.looks_like(link)]
+    alike = [link for link in host if identity.has_own_mac(link)]
     if len(alike) == 1 and identity.has_index(alike[0]):
         return LinkLocation(host=alike[0])
-    return LinkLocation(unclear=tuple(_place_text(Ns.HOST, link) for link in alike))
+    return LinkLocation(ambiguous=tuple(_place_text(Ns.HOST, link) for link in alike))
 
 
 def _place_text(ns: Ns, link: Link) -> str:

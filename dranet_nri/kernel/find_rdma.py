@@ -46,70 +46,70 @@ class VisibleRdma:
     ports: frozenset[tuple[str, str]] = frozenset()
 
 
-def find_rdma(shown: VisibleRdma, identity: RdmaIdentity) -> ObservedRdma:
+def find_rdma(visible: VisibleRdma, identity: RdmaIdentity) -> ObservedRdma:
     """Return the location of the RDMA devices.
 
     Raises:
         KernelError: ports could not be read.
     """
-    here = _on_host(shown, identity)
+    here = _on_host(visible, identity)
     names = {device.name for device in here}
-    there = _in_pod(shown, identity, nowhere_else=not here)
+    there = _in_pod(visible, identity, nowhere_else=not here)
     return ObservedRdma(
-        mode=shown.mode,
+        mode=visible.mode,
         host=tuple(map(_link, here)),
         pod=tuple(map(_link, there)),
-        taken_host_names=frozenset(device.name for device in shown.host if device not in here),
-        taken_pod_names=frozenset(device.name for device in shown.pod if device not in there),
-        sub_devices=tuple(device.name for device in shown.host if device.parent in names),
+        taken_host_names=frozenset(device.name for device in visible.host if device not in here),
+        taken_pod_names=frozenset(device.name for device in visible.pod if device not in there),
+        sub_devices=tuple(device.name for device in visible.host if device.parent in names),
         software=tuple(
-            name for name, (_, parent) in shown.parents.items() if name in names and not parent
+            name for name, (_, parent) in visible.parents.items() if name in names and not parent
         ),
     )
 
 
-def _on_host(shown: VisibleRdma, identity: RdmaIdentity) -> Devices:
-    whole = {device.name: device for device in shown.host if not device.parent}
-    placed = [RdmaDeviceFacts(name, *shown.parents.get(name, ("", ""))) for name in whole]
+def _on_host(visible: VisibleRdma, identity: RdmaIdentity) -> Devices:
+    whole = {device.name: device for device in visible.host if not device.parent}
+    facts = [RdmaDeviceFacts(name, *visible.parents.get(name, ("", ""))) for name in whole]
 
     # A bond has no parent: a NIC with the name of a bond in its key gets none of its RDMA devices.
-    ports = () if identity.key.parent else shown.ports
-    places = [(Ns.HOST, identity.host_netdev)]
-    places += [(Ns.POD, identity.pod_netdev)] if shown.mode is RdmaMode.SHARED else []
+    ports = () if identity.key.parent else visible.ports
+    netdevs = [(Ns.HOST, identity.host_netdev)]
+    netdevs += [(Ns.POD, identity.pod_netdev)] if visible.mode is RdmaMode.SHARED else []
 
-    def naming(rdma_devices: Sequence[RdmaDeviceFacts]) -> set[str]:
+    def with_netdev(rdma_devices: Sequence[RdmaDeviceFacts]) -> set[str]:
         devices = [whole[device.name] for device in rdma_devices]
         return {
             device.name
-            for ns, netdev in places
+            for ns, netdev in netdevs
             if netdev
-            for device in _having(shown, ns, devices, netdev)
+            for device in _with_netdev(visible, ns, devices, netdev)
         }
 
-    own = {device.name for device in own_rdma(identity.key, placed, naming, ports)}
+    own = {device.name for device in own_rdma(identity.key, facts, with_netdev, ports)}
     own = own or {
-        device.name for device in placed if not device.parent and device.name in identity.names
+        device.name for device in facts if not device.parent and device.name in identity.names
     }
     return [
         device for name, device in whole.items() if name in own or identity.has_left(_link(device))
     ]
 
 
-def _having(shown: VisibleRdma, ns: Ns, devices: Devices, netdev: int) -> Devices:
-    netdevs = shown.netdevs(ns, devices)
+def _with_netdev(visible: VisibleRdma, ns: Ns, devices: Devices, netdev: int) -> Devices:
+    netdevs = visible.netdevs(ns, devices)
     return [device for device in devices if netdev in netdevs.get(device.index, ())]
 
 
-def _in_pod(shown: VisibleRdma, identity: RdmaIdentity, *, nowhere_else: bool) -> Devices:
-    whole = [device for device in shown.pod if not device.parent]
+def _in_pod(visible: VisibleRdma, identity: RdmaIdentity, *, nowhere_else: bool) -> Devices:
+    whole = [device for device in visible.pod if not device.parent]
     if identity.before or not (whole and nowhere_else):
         return [device for device in whole if identity.has_left(_link(device))]
-    netdevs = shown.netdevs(Ns.POD, whole)
-    called = {*identity.names, identity.pod_name}
+    netdevs = visible.netdevs(Ns.POD, whole)
+    names = {*identity.names, identity.pod_name}
 
     def is_its(device: types.RdmaDevice) -> bool:
         indexes = netdevs.get(device.index)
-        return identity.pod_netdev in indexes if indexes else device.name in called
+        return identity.pod_netdev in indexes if indexes else device.name in names
 
     return [device for device in whole if is_its(device)]
 

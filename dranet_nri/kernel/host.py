@@ -15,7 +15,7 @@ from dranet_nri.linux.netlink.links import (
     IFLA_PHYS_PORT_NAME,
     Parents,
 )
-from dranet_nri.linux.netlink.other_netns import above_elsewhere
+from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
 from dranet_nri.linux.netlink.policy_routing import policy_routes
 from dranet_nri.linux.netlink.routes import default_routes
 from dranet_nri.linux.netlink.tunnels import tunnel_ends
@@ -41,7 +41,7 @@ def host_facts(host: Namespace, sys_root: str) -> HostFacts:
 
 def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
     owned = addresses(host.netlink)
-    elsewhere = above_elsewhere(host.netlink, host.fd)
+    elsewhere = foreign_upper_kinds(host.netlink, host.fd)
     encryption = run_inside(host.fd, lambda: underlays(host.netlink, host.links()))
     for dumped in host.links():
         bus, parent = parents.get(dumped.name, ("", ""))
@@ -52,7 +52,7 @@ def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
                 port_name=text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)),
                 pinned=u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
                 also_lower=dumped.lowers[1:],
-                above_elsewhere=elsewhere.get(dumped.index, ()),
+                foreign_upper_kinds=elsewhere.get(dumped.index, ()),
                 underlay_of=encryption.get(dumped.index, ()),
                 tunnel_ends=tunnel_ends(host.netlink, dumped),
             )

@@ -121,7 +121,7 @@ def move(source: MoveEnd, target: MoveEnd, op: MoveLink) -> None:
     try:
         source.netlink.do(what, RTM_NEWLINK, 0, _body(op.index, op.settings, *where))
     except KernelError as error:
-        _bring_back(source, target, op, before.name, error)
+        _move_back(source, target, op, before.name, error)
         raise _explained(error, op) from error
 
 
@@ -136,7 +136,7 @@ def _explained(error: KernelError, op: MoveLink) -> KernelError:
     return KernelError(error.op, error.code, detail)
 
 
-def _bring_back(
+def _move_back(
     source: MoveEnd, target: MoveEnd, op: MoveLink, name: str, cause: KernelError
 ) -> None:
     """Move a link back that moved, but did not get its name or settings.

@@ -42,7 +42,7 @@ from pyroute2.netlink.rtnl.ndmsg import ndmsg  # noqa: E402
 from pyroute2.netlink.rtnl.rtmsg import rtmsg  # noqa: E402
 
 
-class _Given:
+class _FieldsOnly:
     """A message whose `get` reads fields only, not attributes."""
 
     def get(self, name: str) -> object:
@@ -50,15 +50,15 @@ class _Given:
         return dict.get(self, name)  # type: ignore[call-overload]  # below, it is a dict
 
 
-class AddressMessage(_Given, ifaddrmsg):  # type: ignore[misc]  # pyroute2 is untyped
+class AddressMessage(_FieldsOnly, ifaddrmsg):  # type: ignore[misc]  # pyroute2 is untyped
     """struct ifaddrmsg and its attributes."""
 
 
-class RouteMessage(_Given, rtmsg):  # type: ignore[misc]  # pyroute2 is untyped
+class RouteMessage(_FieldsOnly, rtmsg):  # type: ignore[misc]  # pyroute2 is untyped
     """struct rtmsg and its attributes."""
 
 
-class RuleMessage(_Given, fibmsg):  # type: ignore[misc]  # pyroute2 is untyped
+class RuleMessage(_FieldsOnly, fibmsg):  # type: ignore[misc]  # pyroute2 is untyped
     """struct fib_rule_hdr and its attributes."""
 
 
@@ -68,7 +68,7 @@ class LinkInfo(nla):  # type: ignore[misc]  # pyroute2 is untyped
     nla_map = ((1, "IFLA_INFO_KIND", "asciiz"), (2, "IFLA_INFO_DATA", "cdata"))
 
 
-class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
+class LinkMessage(_FieldsOnly, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
     """struct ifinfomsg and the attributes that requests set; numbers from linux/if_link.h."""
 
     fields = ifinfmsg.fields
@@ -93,7 +93,7 @@ class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
     link_info = LinkInfo
 
 
-class NeighbourMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
+class NeighbourMessage(_FieldsOnly, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
     """struct ndmsg and the attributes that requests set; numbers from linux/neighbour.h."""
 
     fields = ndmsg.fields

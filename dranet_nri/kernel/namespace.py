@@ -9,7 +9,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.ip import vrf
 from dranet_nri.kernel.ip.addresses import dump_addresses
 from dranet_nri.kernel.ip.neighbours import dump_neighbours
-from dranet_nri.kernel.ip.routes import dump_routes, taken_slots, without_implied
+from dranet_nri.kernel.ip.routes import dump_routes, taken_route_keys, without_implied
 from dranet_nri.kernel.ip.rules import dump_rules, rules_of
 from dranet_nri.kernel.netns import run_inside, sockets_in
 from dranet_nri.kernel.settings import sysctl
@@ -17,15 +17,15 @@ from dranet_nri.kernel.settings.ethtool import Ethtool
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
-from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, prepared
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, rtnetlink_socket
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
-from dranet_nri.plan.routes.comparison import Slot
+from dranet_nri.plan.routes.comparison import RouteKey
 from dranet_nri.plan.routes.vrf import AddVrf
 from dranet_nri.plan.settings.programs import AttachTcx
 
 # Bytes of a dump of a pod's links or routes: a pod may create any number of them, and each takes
 # three times its size in this process. Enough for some 12,000 plain links.
-MOST_IN_POD: Final = 16 << 20
+MAX_POD_DUMP: Final = 16 << 20
 
 
 class Namespace:
@@ -51,7 +51,7 @@ class Namespace:
         try:
             route, generic = sockets_in(nsfd, NETLINK_ROUTE, NETLINK_GENERIC)
             self.ethtool = Ethtool(generic)
-            self.netlink: RtnetlinkSocket = prepared(route)
+            self.netlink: RtnetlinkSocket = rtnetlink_socket(route)
         except BaseException:
             os.close(nsfd)
             raise
@@ -60,12 +60,12 @@ class Namespace:
         self._rules: tuple[Rule, ...] | None = None
         self._indexes: dict[str, int] = {}
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Drop cached links and rules before a change."""
         self._links = None
         self._rules = None
 
-    def forget_names(self) -> None:
+    def invalidate_names(self) -> None:
         """Drop cached names before a link appears, disappears or is renamed."""
         self._indexes.clear()
 
@@ -76,14 +76,14 @@ class Namespace:
             KernelError: E2BIG: a pod has more than the limit.
         """
         if self._links is None:
-            most = None if self.ns is Ns.HOST else MOST_IN_POD
-            self._links = dump_links(self.netlink, self.ns, most)
+            max_bytes = None if self.ns is Ns.HOST else MAX_POD_DUMP
+            self._links = dump_links(self.netlink, self.ns, max_bytes)
         return self._links
 
     def link_at(self, index: int) -> tuple[DumpedLink, ...]:
         """Return the link with that ifindex, () if there is none."""
         try:
-            return (link_at(self.netlink, f"look for link {index} in {self.ns}", index),)
+            return (link_at(self.netlink, f"find link {index} in {self.ns}", index),)
         except KernelError as error:
             if error.already_gone:
                 return ()
@@ -142,10 +142,10 @@ class Namespace:
             unrestorable=unrestorable,
         )
 
-    def taken_slots(self, but: Collection[int]) -> dict[Slot, str]:
-        """Return the slots of a pod's routes, except routes of these links."""
+    def taken_route_keys(self, except_links: Collection[int]) -> dict[RouteKey, str]:
+        """Return the keys of a pod's routes, except routes of these links."""
         names = {other.index: other.name for other in self.links()}
-        return taken_slots(self.netlink, but, names, MOST_IN_POD)
+        return taken_route_keys(self.netlink, except_links, names, MAX_POD_DUMP)
 
     def _with_files(
         self, name: str, sysctls: tuple[Sysctl, ...], compared: Collection[Sysctl] | None

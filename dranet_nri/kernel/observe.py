@@ -25,7 +25,7 @@ from dranet_nri.model import (
     Observed,
     Sysctl,
     is_representor,
-    is_spare,
+    is_temporary_name,
 )
 from dranet_nri.plan.identity import DeviceIdentity
 
@@ -38,7 +38,7 @@ def observe(
     sys_root: str,
     identity: DeviceIdentity | None = None,
     *,
-    bare: bool = False,
+    link_only: bool = False,
     sysctls: Collection[Sysctl] | None = None,
 ) -> Observed:
     """Return the device's location and state; arguments as in plan.kernel.Session.
@@ -47,7 +47,7 @@ def observe(
         KernelError: a dump failed.
     """
     on_host = host.links()
-    in_pod = _in_pod(pod, identity) if bare else pod.links() if pod is not None else ()
+    in_pod = _in_pod(pod, identity) if link_only else pod.links() if pod is not None else ()
     host_parents: Parents = {}
     pod_parents: Parents = {}
     if key.parent and not any(dumped.parent[1] for dumped in (*on_host, *in_pod)):
@@ -66,13 +66,13 @@ def observe(
     here, there = located.host, located.pod
     return Observed(
         host=host.state(here, sysctls) if here else None,
-        pod=_pod_state(pod, there, bare=bare),
+        pod=_pod_state(pod, there, link_only=link_only),
         taken_host_names=_taken(on_host, here),
         taken_pod_names=_taken(in_pod, there),
         host_rules=host.rules(),
-        pod_rules=pod.rules() if pod is not None and not bare else (),
+        pod_rules=pod.rules() if pod is not None and not link_only else (),
         lost_with_rdma=links_lost_with(here, _infiniband(on_host, host_parents)),
-        unclear=located.unclear,
+        ambiguous=located.ambiguous,
     )
 
 
@@ -104,7 +104,7 @@ def _candidates(
             not key.parent
             and (
                 dumped.name == name
-                or is_spare(dumped.name)
+                or is_temporary_name(dumped.name)
                 or dumped.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs  # a daemon may rename it
             )
         )
@@ -155,10 +155,12 @@ def _all(links: tuple[DumpedLink, ...]) -> tuple[Link, ...]:
     return tuple(links_from(links))
 
 
-def _pod_state(space: Namespace | None, link: Link | None, *, bare: bool) -> LinkState | None:
-    if space is None or link is None:
+def _pod_state(
+    namespace: Namespace | None, link: Link | None, *, link_only: bool
+) -> LinkState | None:
+    if namespace is None or link is None:
         return None
-    return LinkState(link) if bare else space.state(link)
+    return LinkState(link) if link_only else namespace.state(link)
 
 
 def _taken(links: tuple[DumpedLink, ...], own: Link | None) -> frozenset[str]:

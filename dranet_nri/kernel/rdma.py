@@ -46,15 +46,17 @@ def observe(host: int, pod: int | None, sys_root: str, identity: RdmaIdentity) -
     in_pod: tuple[RdmaDevice, ...] = ()
     if pod is not None and mode is RdmaMode.EXCLUSIVE:
         in_pod = _query(pod, lambda rdma: rdma.devices("pod")) or ()
-    spaces = {Ns.HOST: host} | ({Ns.POD: pod} if pod is not None else {})
+    descriptors = {Ns.HOST: host} | ({Ns.POD: pod} if pod is not None else {})
 
     def netdevs(ns: Ns, devices: Sequence[RdmaDevice]) -> dict[int, frozenset[int]]:
         indexes = [device.index for device in devices]
-        found = _query(spaces[ns], lambda rdma: {index: _netdevs(rdma, index) for index in indexes})
+        found = _query(
+            descriptors[ns], lambda rdma: {index: _netdevs(rdma, index) for index in indexes}
+        )
         return found or {}
 
-    folder = Path(sys_root, "class/infiniband")
-    places = [folder / device.name for device in on_host]
+    directory = Path(sys_root, "class/infiniband")
+    places = [directory / device.name for device in on_host]
     parents = {place.name: _parent(place) for place in places if place.exists()}
     ports = frozenset(port_parents(sys_root, identity.key.name))
     return find_rdma(VisibleRdma(mode, on_host, in_pod, parents, netdevs, ports), identity)
@@ -62,18 +64,18 @@ def observe(host: int, pod: int | None, sys_root: str, identity: RdmaIdentity) -
 
 def port_parents(sys_root: str, name: str) -> Iterator[tuple[str, str]]:
     """Yield bus and name of the parent devices of a bond's ports, nothing for another link."""
-    folder = Path(sys_root, "class/net", name)
-    if name and (folder / "bonding").is_dir():
-        yield from map(_parent, folder.glob("lower_*"))
+    directory = Path(sys_root, "class/net", name)
+    if name and (directory / "bonding").is_dir():
+        yield from map(_parent, directory.glob("lower_*"))
 
 
 def char_devices(
-    space: int, sys_root: str, device: RdmaLink, kinds: Sequence[str]
+    nsfd: int, sys_root: str, device: RdmaLink, kinds: Sequence[str]
 ) -> tuple[CharDevice, ...]:
     """Return the character devices of an RDMA device in the namespace, sorted by path.
 
     Args:
-        space: descriptor of the namespace.
+        nsfd: descriptor of the namespace.
         sys_root: a sysfs of the host's namespace.
         device: the RDMA device.
         kinds: kinds of character devices.
@@ -82,7 +84,7 @@ def char_devices(
         KernelError: ENODEV: the device is not in the namespace.
     """
     what = f"resolve character devices of {device.name}"
-    found = _require(space, what, lambda rdma: files_of(rdma, Path(sys_root), device.index, kinds))
+    found = _require(nsfd, what, lambda rdma: files_of(rdma, Path(sys_root), device.index, kinds))
     return tuple(sorted(found, key=lambda file: file.path))
 
 
@@ -129,16 +131,16 @@ def move(source: int, target: int, what: str, index: int) -> None:
             raise
 
 
-def rename(space: int, what: str, index: int, name: str) -> None:
+def rename(nsfd: int, what: str, index: int, name: str) -> None:
     """Rename the device of that index in its namespace.
 
     Raises:
         KernelError: the kernel refused; the text has the remedy.
     """
-    _require(space, what, lambda rdma: rdma.rename(what, index, name))
+    _require(nsfd, what, lambda rdma: rdma.rename(what, index, name))
 
 
-def _query(space: int, request: Callable[[RdmaSocket], T]) -> T | None:
+def _query(nsfd: int, request: Callable[[RdmaSocket], T]) -> T | None:
     """Run requests inside the namespace; None if the kernel has no RDMA."""
 
     def inside() -> T | None:
@@ -148,16 +150,16 @@ def _query(space: int, request: Callable[[RdmaSocket], T]) -> T | None:
         with closing(rdma):
             return request(rdma)
 
-    return run_inside(space, inside)
+    return run_inside(nsfd, inside)
 
 
-def _require(space: int, what: str, request: Callable[[RdmaSocket], T]) -> T:
+def _require(nsfd: int, what: str, request: Callable[[RdmaSocket], T]) -> T:
     """Run requests inside the namespace.
 
     Raises:
         KernelError: the kernel has no RDMA, or refused.
     """
-    answers = _query(space, lambda rdma: (request(rdma),))
+    answers = _query(nsfd, lambda rdma: (request(rdma),))
     if answers is None:
         raise KernelError(what, EINVAL, "the kernel has no RDMA; load ib_core")
     return answers[0]

@@ -1,4 +1,4 @@
-"""Kernel sessions: the port of plan.kernel on rtnetlink, network namespaces and procfs.
+"""Kernel sessions: plan.kernel implemented with netlink, network namespaces and procfs.
 
 Rules:
 1. A session has two sockets per namespace, opened by a thread inside it.
@@ -43,7 +43,7 @@ from dranet_nri.model import (
     TcxProgram,
 )
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
-from dranet_nri.plan.lease import DropAddress, LeaseAddress
+from dranet_nri.plan.lease_ops import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -66,7 +66,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.routes.comparison import Slot
+from dranet_nri.plan.routes.comparison import RouteKey
 from dranet_nri.plan.routes.vrf import AddVrf
 from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
@@ -101,7 +101,7 @@ class NetlinkKernel:
         self._sys_root = sys_root
         self._defaults = SysctlDefaults(proc_root)
         # The key includes the path: the kernel reuses the inode of an ended namespace.
-        self._held: dict[NetnsId, int] = {}
+        self._referenced: dict[NetnsId, int] = {}
         self._lock = threading.Lock()
         self._loaded = LoadedPrograms()
 
@@ -116,18 +116,18 @@ class NetlinkKernel:
     def hold(self, netns: NetnsId) -> bool:
         """Reference the namespace by a descriptor; False if it is gone or another one."""
         with self._lock:
-            if netns in self._held:
+            if netns in self._referenced:
                 return True
             fd = open_same(netns)
             if fd is None:
                 return False
-            self._held[netns] = fd
+            self._referenced[netns] = fd
             return True
 
     def release(self, netns: NetnsId) -> None:
         """Close the descriptor of `hold`. Idempotent; open sessions have their own."""
         with self._lock:
-            fd = self._held.pop(netns, None)
+            fd = self._referenced.pop(netns, None)
             if fd is not None:
                 os.close(fd)
 
@@ -141,10 +141,10 @@ class NetlinkKernel:
         try:
             opened[Ns.HOST] = self._open_host()
             if netns is not None:
-                opened[Ns.POD] = self._open_held(netns)
+                opened[Ns.POD] = self._open_referenced(netns)
         except BaseException:
-            for space in opened.values():
-                space.close()
+            for namespace in opened.values():
+                namespace.close()
             raise
         return NetlinkSession(opened, self._sys_root, self._defaults, self._loaded)
 
@@ -154,12 +154,12 @@ class NetlinkKernel:
             raise KernelError(f"enter {self._host.path}", ESTALE, "no longer the host's namespace")
         return Namespace(Ns.HOST, fd, self._proc_root)
 
-    def _open_held(self, netns: NetnsId) -> Namespace:
+    def _open_referenced(self, netns: NetnsId) -> Namespace:
         with self._lock:
-            held = self._held.get(netns)
-            if held is None:
-                raise KernelError(f"enter {netns.path}", ESTALE, "the namespace is not held")
-            fd = os.dup(held)
+            referenced = self._referenced.get(netns)
+            if referenced is None:
+                raise KernelError(f"enter {netns.path}", ESTALE, "the namespace is not referenced")
+            fd = os.dup(referenced)
         return Namespace(Ns.POD, fd, self._proc_root)
 
 
@@ -168,13 +168,13 @@ class NetlinkSession:
 
     def __init__(
         self,
-        spaces: dict[Ns, Namespace],
+        namespaces: dict[Ns, Namespace],
         sys_root: str,
         defaults: SysctlDefaults,
         loaded: LoadedPrograms,
     ) -> None:
         """Take over the open namespaces."""
-        self._spaces = spaces
+        self._namespaces = namespaces
         self._sys_root = sys_root
         self._defaults = defaults
         self._default_sysctls: Mapping[tuple[str, str], str] | None = None
@@ -186,78 +186,80 @@ class NetlinkSession:
         pod_name: str,
         identity: DeviceIdentity | None = None,
         *,
-        bare: bool = False,
+        link_only: bool = False,
         sysctls: Collection[Sysctl] | None = None,
     ) -> Observed:
         """Return the device's location and its full state there."""
         set_step(f"observe {key.name}")
-        host = self._space(Ns.HOST, f"observe {key.name}")
-        pod = self._spaces.get(Ns.POD)
+        host = self._namespace(Ns.HOST, f"observe {key.name}")
+        pod = self._namespaces.get(Ns.POD)
         root = self._sys_root
-        return observe(host, pod, key, pod_name, root, identity, bare=bare, sysctls=sysctls)
+        return observe(
+            host, pod, key, pod_name, root, identity, link_only=link_only, sysctls=sysctls
+        )
 
     def pod_link(self, name: str) -> Link:
         """Return the current state of the pod's link of that name."""
-        what = f"look for {name} in the pod"
-        space = self._space(Ns.POD, what)
-        return link_from(link_at(space.netlink, what, space.index(what, name)))
+        what = f"find {name} in the pod"
+        namespace = self._namespace(Ns.POD, what)
+        return link_from(link_at(namespace.netlink, what, namespace.index(what, name)))
 
     def pod_addresses(self, name: str) -> tuple[DetectedAddress, ...]:
         """Return the current IPv6 addresses of the pod's link of that name."""
         what = f"dump addresses of {name} in the pod"
-        space = self._space(Ns.POD, what)
-        return addresses.dump_detected(space.netlink, what, space.index(what, name))
+        namespace = self._namespace(Ns.POD, what)
+        return addresses.dump_detected(namespace.netlink, what, namespace.index(what, name))
 
     def dhcp(self, name: str) -> DhcpSocket:
         """Return a port for DHCP messages on the pod's link of that name."""
         what = f"open a socket for DHCP on {name} in the pod"
-        return DhcpSocket(self._space(Ns.POD, what).fd, what, name)
+        return DhcpSocket(self._namespace(Ns.POD, what).fd, what, name)
 
     def default_sysctls(self) -> Mapping[tuple[str, str], str]:
         """Return the sysctls of a link that enters the host's namespace; read once a session."""
-        host = self._space(Ns.HOST, "read default sysctls")
+        host = self._namespace(Ns.HOST, "read default sysctls")
         self._default_sysctls = self._default_sysctls or self._defaults.read(host.fd)
         return self._default_sysctls
 
     def host_facts(self) -> HostFacts:
         """Return the facts for the publish rules."""
-        set_step("look at the host's links")
-        return host_facts(self._space(Ns.HOST, "look at the host's links"), self._sys_root)
+        set_step("read the host's links")
+        return host_facts(self._namespace(Ns.HOST, "read the host's links"), self._sys_root)
 
-    def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
-        """Return the slots of the pod's routes, with the link name of each."""
-        return self._space(Ns.POD, "dump routes of the pod").taken_slots(but)
+    def pod_route_keys(self, except_links: Collection[int]) -> Mapping[RouteKey, str]:
+        """Return the keys of the pod's routes, with the link name of each."""
+        return self._namespace(Ns.POD, "dump routes of the pod").taken_route_keys(except_links)
 
     def ethtool(self, ns: Ns, index: int, groups: Collection[str] = ()) -> EthtoolState | None:
         """Return features, private flags and driver settings of a link, None before Linux 5.7."""
         what = f"read ethtool features of link {index} in {ns}"
-        return self._space(ns, what).ethtool.state(what, index, groups)
+        return self._namespace(ns, what).ethtool.state(what, index, groups)
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
         """Return a link's TCX programs; None before Linux 6.6, or without the privilege."""
-        return self._space(ns, f"ask for the TCX programs of link {index}").tcx(index)
+        return self._namespace(ns, f"query the TCX programs of link {index}").tcx(index)
 
     def rdma(self, identity: RdmaIdentity) -> ObservedRdma:
         """Return the location of a device's RDMA devices."""
-        key, pod = identity.key, self._spaces.get(Ns.POD)
-        host = self._space(Ns.HOST, f"observe RDMA devices of {key.parent or key.name}")
+        key, pod = identity.key, self._namespaces.get(Ns.POD)
+        host = self._namespace(Ns.HOST, f"observe RDMA devices of {key.parent or key.name}")
         return rdma.observe(host.fd, pod.fd if pod else None, self._sys_root, identity)
 
     def char_devices(
         self, ns: Ns, device: RdmaLink, kinds: Sequence[str]
     ) -> tuple[CharDevice, ...]:
         """Return the character devices of an RDMA device in a namespace."""
-        space = self._space(ns, f"resolve character devices of {device.name}")
-        return rdma.char_devices(space.fd, self._sys_root, device, kinds)
+        namespace = self._namespace(ns, f"resolve character devices of {device.name}")
+        return rdma.char_devices(namespace.fd, self._sys_root, device, kinds)
 
     def child(self, alias: str) -> Observed:
         """Return location and state of the child with this alias."""
-        host = self._space(Ns.HOST, f"observe {alias}")
-        return child.observe_child(host, self._spaces.get(Ns.POD), alias)
+        host = self._namespace(Ns.HOST, f"observe {alias}")
+        return child.observe_child(host, self._namespaces.get(Ns.POD), alias)
 
     def children(self) -> tuple[tuple[str, int], ...]:
         """Return alias and ifindex of every child on the host."""
-        return child.children(self._space(Ns.HOST, "look for links that we made"))
+        return child.children(self._namespace(Ns.HOST, "find child links"))
 
     def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:
         """Return the P_Key table of a port of an RDMA device."""
@@ -265,56 +267,56 @@ class NetlinkSession:
 
     def close(self) -> None:
         """Close sockets and descriptors. Idempotent."""
-        for space in self._spaces.values():
-            space.close()
-        self._spaces = {}
+        for namespace in self._namespaces.values():
+            namespace.close()
+        self._namespaces = {}
 
     def apply(self, op: Op) -> None:
         """Apply an operation, see plan.kernel.Session."""
         set_step(op)
         what = str(op)
-        for space in self._spaces.values():
-            space.forget()
+        for namespace in self._namespaces.values():
+            namespace.invalidate()
             if isinstance(op, CHANGES_NAMES):
-                space.forget_names()
+                namespace.invalidate_names()
         if isinstance(op, MoveLink | MoveRdma):
             self._move(what, op)
             return
-        space = self._space(op.ns, what)
+        namespace = self._namespace(op.ns, what)
         match op:
             case AddChild():
-                host = self._space(Ns.HOST, what).netlink
-                child.add(host, links.MoveEnd(space.netlink, space.fd), what, op)
+                host = self._namespace(Ns.HOST, what).netlink
+                child.add(host, links.MoveEnd(namespace.netlink, namespace.fd), what, op)
             case AddVrf():
-                space.add_vrf(what, op)
+                namespace.add_vrf(what, op)
             case DelLink():
-                child.delete(space.netlink, what, op.index)
+                child.delete(namespace.netlink, what, op.index)
             case SetDown() | RenameLink() | DelAltname() | DetachXdp() | AddRule():
-                _apply_by_index(space, what, op)
+                _apply_by_index(namespace, what, op)
             case RenameRdma():
-                rdma.rename(space.fd, what, op.index, op.name)
+                rdma.rename(namespace.fd, what, op.index, op.name)
             case DetachTcx(_, name, kept):
-                space.detach_tcx(what, name, kept)
+                namespace.detach_tcx(what, name, kept)
             case DisableTcx(_, name):
-                space.disable_tcx(what, name, self._loaded)
+                namespace.disable_tcx(what, name, self._loaded)
             case AttachTcx():
-                space.attach_tcx(what, op, self._loaded)
+                namespace.attach_tcx(what, op, self._loaded)
             case SetSysctl():
-                space.set_sysctl(what, op.name, op.sysctl)
+                namespace.set_sysctl(what, op.name, op.sysctl)
             case SetFeatures(_, name, features, strict):
-                index = space.index(what, name)
-                space.ethtool.set_features(what, index, features, strict=strict)
+                index = namespace.index(what, name)
+                namespace.ethtool.set_features(what, index, features, strict=strict)
             case SetPrivateFlags(_, name, flags):
-                space.ethtool.set_private_flags(what, space.index(what, name), flags)
+                namespace.ethtool.set_private_flags(what, namespace.index(what, name), flags)
             case SetDriver(_, name, settings):
-                space.ethtool.set_driver(what, space.index(what, name), settings)
+                namespace.ethtool.set_driver(what, namespace.index(what, name), settings)
             case SetRss(_, name, table):
-                space.ethtool.set_rss(what, space.index(what, name), table)
+                namespace.ethtool.set_rss(what, namespace.index(what, name), table)
             case _:
-                _apply_by_name(space, what, op)
+                _apply_by_name(namespace, what, op)
 
     def _move(self, what: str, op: MoveLink | MoveRdma) -> None:
-        source, target = self._space(op.source, what), self._space(op.target, what)
+        source, target = self._namespace(op.source, what), self._namespace(op.target, what)
         match op:
             case MoveLink():
                 links.move(
@@ -327,17 +329,17 @@ class NetlinkSession:
             case _:
                 assert_never(op)
 
-    def _space(self, ns: Ns, what: str) -> Namespace:
-        space = self._spaces.get(ns)
-        if space is None:
+    def _namespace(self, ns: Ns, what: str) -> Namespace:
+        namespace = self._namespaces.get(ns)
+        if namespace is None:
             raise KernelError(what, ESTALE, f"the session has no {ns} namespace")
-        return space
+        return namespace
 
 
 def _apply_by_index(
-    space: Namespace, what: str, op: SetDown | RenameLink | DelAltname | DetachXdp | AddRule
+    namespace: Namespace, what: str, op: SetDown | RenameLink | DelAltname | DetachXdp | AddRule
 ) -> None:
-    netlink = space.netlink
+    netlink = namespace.netlink
     match op:
         case SetDown():
             links.set_down(netlink, what, op.index)
@@ -354,12 +356,12 @@ def _apply_by_index(
 
 
 def _apply_by_name(
-    space: Namespace,
+    namespace: Namespace,
     what: str,
     op: SetLink | SetUp | AddAltname | SetMaster | AddressOp | AddRoute | AddNeighbour | LimitRate,
 ) -> None:
-    netlink = space.netlink
-    index = space.index(what, op.name)
+    netlink = namespace.netlink
+    index = namespace.index(what, op.name)
     match op:
         case AddAddress() | LeaseAddress() | DropAddress():
             addresses.apply(netlink, what, index, op)
@@ -372,7 +374,7 @@ def _apply_by_name(
         case AddAltname():
             links.add_altname(netlink, what, index, op.altname)
         case SetMaster():
-            master = space.index(what, op.master) if op.master else 0
+            master = namespace.index(what, op.master) if op.master else 0
             links.set_master(netlink, what, index, master)
         case AddRoute():
             routes.add_route(
@@ -380,8 +382,8 @@ def _apply_by_name(
                 what,
                 index,
                 op.route,
-                lambda name: space.index(what, name),
-                beside=op.ns is Ns.HOST,
+                lambda name: namespace.index(what, name),
+                append=op.ns is Ns.HOST,
             )
         case AddNeighbour():
             neighbours.add_neighbour(netlink, what, index, op.neighbour)

@@ -26,7 +26,7 @@ BPF_LINK_GET_FD_BY_ID: Final = 30
 BPF_LINK_DETACH: Final = 34
 _SIDES: Final = {TcxSide.INGRESS: 46, TcxSide.EGRESS: 47}  # BPF_TCX_INGRESS, BPF_TCX_EGRESS
 _CALLS: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
-_MOST: Final = 64  # BPF_MPROG_MAX, programs on one side of a link
+_MAX_PROGRAMS: Final = 64  # BPF_MPROG_MAX, programs on one side of a link
 
 _QUERY: Final = struct.Struct("=IIIIQIIQQQQ")  # query of union bpf_attr
 _COUNT_AT: Final = 24
@@ -37,7 +37,7 @@ _INFO: Final = struct.Struct("=IIQ")  # info of union bpf_attr
 _INFO_BYTES: Final = 80  # of struct bpf_prog_info, as far as its name reaches
 _NAME: Final = slice(64, 80)
 NO_TCX: Final = frozenset({errno.EINVAL, errno.ENOSYS})
-MOST_LOADED: Final = 1024  # detached programs; those of links that never return accumulate
+MAX_LOADED: Final = 1024  # detached programs; those of links that never return accumulate
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -50,9 +50,9 @@ def programs_on(index: int) -> tuple[TcxProgram, ...]:
             CAP_NET_ADMIN.
     """
     return tuple(
-        TcxProgram(side, number, holder)
+        TcxProgram(side, number, link)
         for side in TcxSide
-        for number, holder in _numbers(index, side)
+        for number, link in _program_ids(index, side)
     )
 
 
@@ -108,26 +108,26 @@ class LoadedPrograms:
 
     def __init__(self) -> None:
         """Start without descriptors."""
-        self._held: dict[int, int] = {}  # program id → descriptor
+        self._descriptors: dict[int, int] = {}  # program id → descriptor
         self._lock = threading.Lock()
 
     def hold(self, what: str, program: TcxProgram) -> None:
         """Keep a program loaded, if it still is."""
         with self._lock:
-            if program.id in self._held:
+            if program.id in self._descriptors:
                 return
             try:
-                self._held[program.id] = _descriptor(what, program.id)
+                self._descriptors[program.id] = _descriptor(what, program.id)
             except KernelError as error:
                 if not error.already_gone:
                     raise
-            if len(self._held) > MOST_LOADED:
-                os.close(self._held.pop(next(iter(self._held))))
+            if len(self._descriptors) > MAX_LOADED:
+                os.close(self._descriptors.pop(next(iter(self._descriptors))))
 
     def release(self, program: TcxProgram) -> None:
         """Close the program's descriptor. Idempotent."""
         with self._lock:
-            fd = self._held.pop(program.id, None)
+            fd = self._descriptors.pop(program.id, None)
         if fd is not None:
             os.close(fd)
 
@@ -141,11 +141,11 @@ def tcx_names() -> dict[int, tuple[str, ...]]:
     Raises:
         KernelError: EPERM: needs CAP_NET_ADMIN, and CAP_SYS_ADMIN for names.
     """
-    set_step("ask for TCX programs")
+    set_step("query TCX programs")
     found: dict[int, tuple[str, ...]] = {}
     for index, _ in socket.if_nameindex():
         try:
-            numbers = {number for side in TcxSide for number, _ in _numbers(index, side)}
+            numbers = {number for side in TcxSide for number, _ in _program_ids(index, side)}
         except KernelError as error:
             if error.code in NO_TCX:
                 return {}
@@ -157,20 +157,20 @@ def tcx_names() -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _numbers(index: int, side: TcxSide) -> tuple[tuple[int, int], ...]:
+def _program_ids(index: int, side: TcxSide) -> tuple[tuple[int, int], ...]:
     """Return the id of each program, and of its BPF link, 0 without one."""
-    ids, holders = (ctypes.c_uint32 * _MOST)(), (ctypes.c_uint32 * _MOST)()
-    places = ctypes.addressof(ids), ctypes.addressof(holders)
-    query = _QUERY.pack(index, _SIDES[side], 0, 0, places[0], _MOST, 0, 0, places[1], 0, 0)
+    ids, links = (ctypes.c_uint32 * _MAX_PROGRAMS)(), (ctypes.c_uint32 * _MAX_PROGRAMS)()
+    places = ctypes.addressof(ids), ctypes.addressof(links)
+    query = _QUERY.pack(index, _SIDES[side], 0, 0, places[0], _MAX_PROGRAMS, 0, 0, places[1], 0, 0)
     answer = ctypes.create_string_buffer(query, len(query))
-    _bpf(f"ask for the TCX programs of link {index}", BPF_PROG_QUERY, answer)
+    _bpf(f"query the TCX programs of link {index}", BPF_PROG_QUERY, answer)
     (count,) = _U32.unpack_from(answer, _COUNT_AT)
-    return tuple(zip(ids[:count], holders[:count], strict=True))
+    return tuple(zip(ids[:count], links[:count], strict=True))
 
 
 def _names(number: int) -> Iterator[str]:
     """Yield the program's name, its id if unnamed; nothing if it is gone."""
-    what = f"ask for the name of BPF program {number}"
+    what = f"query the name of BPF program {number}"
     try:
         fd = _descriptor(what, number)
     except KernelError as error:

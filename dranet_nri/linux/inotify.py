@@ -73,7 +73,7 @@ def parse_events(data: bytes) -> Iterator[InotifyEvent]:
 
 
 class Watch:
-    """Watch of one directory, which need not exist yet, and may be replaced.
+    """Watch of one directory, which may appear later, and may be replaced.
 
     Attributes:
         directory: descriptor of the watched directory, None while it does not exist.
@@ -158,7 +158,7 @@ class Watch:
         """Watch the directory, or else the nearest ancestor in which it may appear."""
         self._armed = False
         while not self._try_arm():
-            pass  # a component of the path appeared meanwhile
+            pass  # a component of the path appeared during the attempt
         self._armed = True
 
     def _try_arm(self) -> bool:

@@ -59,7 +59,7 @@ def parse_qualified(text: str) -> str:
 
 
 def parse_attribute_name(text: str) -> str:
-    """Return the name of an attribute or capacity; without a domain it is of the driver's."""
+    """Return the name of an attribute or capacity; without a domain, the driver's is implied."""
     if "/" not in text:
         parse_qualified(f"driver/{text}")
         return text

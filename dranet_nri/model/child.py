@@ -1,4 +1,4 @@
-"""Child links: made for a pod on a device that stays on the host.
+"""Child links: created for a pod on a device that stays on the host.
 
 Each kind is a frozen value, whose `str()` has its settings as `ip link` writes them.
 """

@@ -120,7 +120,7 @@ class Allocation:
     Attributes:
         pod: the only pod that may use the claim.
         pod_claim_name: name of the claim in a template pod's spec, "" for a direct claim.
-        containers: containers that reference it; empty: none does, so every container gets it.
+        containers: containers that reference it; without one, every container gets its devices.
         nonce: last part of the CDI ids; distinguishes claims of the same name.
         boot_id: boot in which it was recorded.
     """
@@ -139,8 +139,8 @@ class Phase(StrEnum):
 
     INTENT = "intent"  # the plan is recorded, its result is not
     ATTACHED = "attached"  # all devices are in the pod, fully configured
-    FAILED = "failed"  # undone; `failure` has the reason
-    DETACHING = "detaching"  # the sandbox is gone, devices are being restored
+    FAILED = "failed"  # the attach failed and is undone; `failure` has the reason
+    DETACHING = "detaching"  # the sandbox has ended, devices are being restored
     HOME = "home"  # all devices are restored on the host; the claim is still prepared
 
 
@@ -181,7 +181,7 @@ class AttachedDevice:
         mac, mtu, addresses: those in the pod, after success.
         rdma: its RDMA devices as observed on the host; empty in shared mode, in which they do
             not move.
-        shared_rdma: names of RDMA devices that stay, from when the files were resolved.
+        shared_rdma: names of RDMA devices that stay on the host, read with the device files.
         rdma_name: name of its RDMA device in the pod if the claim renames it, else "".
         char_devices: files of its RDMA devices, resolved after the move.
         warnings: warnings for the claim status, one line each.
@@ -190,7 +190,7 @@ class AttachedDevice:
         lease: DHCP lease of its address, None without one.
         share_id: UUID of the share of a multi-allocation device, which stays on the host; "" if
             exclusive.
-        home: verified on the host and restored.
+        home: restored, and verified on the host.
     """
 
     request: str
@@ -220,13 +220,13 @@ class AttachedDevice:
         return self.device.name, self.share_id
 
     @property
-    def touched(self) -> bool:
-        """Whether the device was modified and is not verified as restored."""
+    def is_unrestored(self) -> bool:
+        """Whether the device was modified and is not verified on the host."""
         return not self.home and (self.snapshot is not None or bool(self.rdma or self.child))
 
     @property
-    def was_given(self) -> bool:
-        """Whether an attach succeeded; the facts of it are kept until the restore."""
+    def was_attached(self) -> bool:
+        """Whether an attach succeeded; its results stay in the record until the restore."""
         return not self.home and bool(self.mtu or self.char_devices)
 
 
@@ -271,11 +271,11 @@ class Attachment:
     failure: Failure | None = None
 
     @property
-    def is_away(self) -> bool:
+    def is_unrestored(self) -> bool:
         """Whether a device was modified and is not verified on the host."""
-        return any(device.touched for device in self.devices)
+        return any(device.is_unrestored for device in self.devices)
 
     @property
-    def holds_devices(self) -> bool:
+    def owns_devices(self) -> bool:
         """Whether a device is in the pod, or was modified and is not verified on the host."""
-        return self.phase is Phase.ATTACHED or self.is_away
+        return self.phase is Phase.ATTACHED or self.is_unrestored

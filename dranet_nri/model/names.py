@@ -16,7 +16,7 @@ _PCI: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 # Of a virtual function, a subfunction, or a physical function of another host or of this one (hpf).
 # A driver may put the port before it (sfc: "p0pf0vf3"), or the part of a split port after it (nfp).
 _REPRESENTOR: Final = re.compile(r"(p\d+|c\d+)?pf\d+((vf|sf|s)\d+|hpf)?")
-_SPARE: Final = re.compile(r"dra\d+")
+_TEMPORARY_NAME: Final = re.compile(r"dra\d+")
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -47,11 +47,11 @@ def is_representor(port_name: str) -> bool:
     return _REPRESENTOR.fullmatch(port_name) is not None
 
 
-def is_spare(name: str) -> bool:
-    """Whether a name is temporary: for a device on the host whose own name is taken."""
-    return _SPARE.fullmatch(name) is not None
+def is_temporary_name(name: str) -> bool:
+    """Whether a name is the temporary one of a device on the host whose own name is taken."""
+    return _TEMPORARY_NAME.fullmatch(name) is not None
 
 
-def spare_names(index: int) -> tuple[str, ...]:
+def temporary_names(index: int) -> tuple[str, ...]:
     """Return the candidates for the temporary name, by the ifindex in the pod, in order."""
     return tuple(f"dra{index}{suffix}"[:MAX_IFNAME] for suffix in ("", *range(10)))

@@ -41,10 +41,10 @@ DELETED_WITH_LOWER: Final = frozenset({"amt", "macsec", "vxlan"})
 # Kinds that the kernel sets down with their lower link, the first step of a move, and up with it,
 # without routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c; ipoib_stop, ulp/ipoib). A
 # macvlan or ipvlan link only loses its carrier.
-CLOSED_WITH_LOWER: Final = {"ipoib": "an IPoIB child", "vlan": "a VLAN"}
-# Kinds that may name another link, and do not run over it: ends of a pair, and tunnels without a
-# lower link.
-BESIDE_LOWER: Final = frozenset({"bareudp", "geneve", "gtp", "netkit", "veth", "vxcan"})
+DOWN_WITH_LOWER: Final = {"ipoib": "an IPoIB child", "vlan": "a VLAN"}
+# Kinds that refer to another link (IFLA_LINK) that is not their lower link: ends of a pair, and
+# tunnels.
+PEER_KINDS: Final = frozenset({"bareudp", "geneve", "gtp", "netkit", "veth", "vxcan"})
 SCOPE_LINK: Final = 253  # linux/rtnetlink.h
 ARPHRD_ETHER: Final = 1  # linux/if_arp.h
 ARPHRD_INFINIBAND: Final = 32  # IPoIB, parents and children
@@ -277,10 +277,10 @@ class PolicyRoute:
     invert: bool = False
 
 
-def best_legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
+def best_links(routes: Sequence[DefaultRoute]) -> frozenset[int]:
     """Return the ifindexes of all nexthops of the best default routes, of both families.
 
-    Those of partial ones are among them, because longer prefixes precede lower metrics.
+    Partial ones count as best, because longer prefixes precede lower metrics.
     """
     best: dict[int, int] = {}
     for route in routes:
@@ -346,7 +346,7 @@ class Sysctl:
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """Everything of one device in one namespace that a plan compares.
+    """State of one device in one namespace, as plans compare it.
 
     A snapshot of the host is the source of both inheritance and restore. `rules` are the rules of
     the namespace for this device: by iif/oif, or by a table that its routes use. `ethtool` is None
@@ -379,8 +379,8 @@ class Observed:
         rdma: location of its RDMA devices.
         lost_with_rdma: names of other links on the host that leave with its RDMA device: IPoIB
             children and other ports.
-        unclear: links of which one may be the device, if they cannot be distinguished; the device
-            then counts as not found, not as gone.
+        ambiguous: links that cannot be distinguished, of which one may be the device; the device
+            then counts as not found, not as deleted.
         pod_rate: bandwidth limit of a child in the pod in bit/s, 0 without one.
     """
 
@@ -392,5 +392,5 @@ class Observed:
     pod_rules: tuple[Rule, ...] = ()
     rdma: ObservedRdma = NO_RDMA
     lost_with_rdma: tuple[str, ...] = ()
-    unclear: tuple[str, ...] = ()
+    ambiguous: tuple[str, ...] = ()
     pod_rate: int = 0

@@ -12,7 +12,7 @@ from dataclasses import replace
 from dranet_nri.model import AllocatedDevice, Device, LinkState, RdmaLink, Route
 from dranet_nri.plan.diff import missing_addresses
 from dranet_nri.plan.pod_network import pod_network
-from dranet_nri.plan.routes.comparison import same_route
+from dranet_nri.plan.routes.comparison import route_identity
 
 
 def adopted(pod: LinkState, allocated: AllocatedDevice) -> LinkState:
@@ -47,7 +47,8 @@ def adopted(pod: LinkState, allocated: AllocatedDevice) -> LinkState:
 def _is_claimed(route: Route, claimed: tuple[Route, ...]) -> bool:
     """Whether the route is claimed; its metric in the pod may differ."""
     return any(
-        same_route(replace(route, metric=given.metric)) == same_route(given) for given in claimed
+        route_identity(replace(route, metric=given.metric)) == route_identity(given)
+        for given in claimed
     )
 
 

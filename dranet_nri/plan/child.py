@@ -3,8 +3,8 @@
 Rules:
 1. A child is created in the pod, with its parent on the host. An IPoIB child is created on the host
    and moved: its creation in another namespace than the parent's has crashed kernels.
-2. It is created under a generated name. Its alias identifies it, in any namespace and under any
-   name; before it has an alias, the generated name does.
+2. It is created with a generated name. Its alias identifies it, in any namespace and with any name;
+   until it has an alias, the generated name does.
 3. The kernel deletes children with the pod's namespace, but returns IPoIB children to the host. A
    child that exists nowhere counts as restored; one that appears without a record is orphaned.
 4. The parent is set up if it is down, and not changed otherwise, so that pods can share it.
@@ -52,24 +52,24 @@ def alias_of(claim_uid: str, device: str, share_id: str = "") -> str:
     return ALIAS + "/".join(filter(None, (claim_uid, device, share_id)))
 
 
-def first_name(alias: str) -> str:
+def generated_name(alias: str) -> str:
     """Return the unique name under which the link is created."""
     return f"{_NAME}{sha256(alias.encode()).hexdigest()[:11]}"
 
 
 def is_any_child(link: Link) -> bool:
-    """Whether a link in a pod is a child. A pod may set any alias; most links have no kind."""
+    """Whether a link in a pod may be a child, by its alias, which a pod can set as well."""
     return bool(link.kind) and link.alias.startswith(ALIAS)
 
 
 def is_any_child_on_host(link: Link) -> bool:
-    """Whether a link on the host is a child: it also has a parent there."""
+    """Whether a link on the host is a child: it also has its parent there."""
     return is_any_child(link) and bool(link.lower)
 
 
 def is_child(link: Link, alias: str) -> bool:
     """Whether the link is the child with this alias."""
-    return link.alias == alias or (not link.alias and link.name == first_name(alias))
+    return link.alias == alias or (not link.alias and link.name == generated_name(alias))
 
 
 def make_child(network: PodNetwork, child: Child, observed: Observed) -> Plan:
@@ -89,17 +89,17 @@ def make_child(network: PodNetwork, child: Child, observed: Observed) -> Plan:
             f" interface, which has {parent.mtu}; lower it, or raise that of {parent.name}"
         )
     ns = Ns.HOST if isinstance(child.link, IpoibConfig) else Ns.POD
-    made = AddChild(ns, parent.index, first_name(child.alias), child.alias, child.link)
-    return (made,) if parent.up else (SetUp(Ns.HOST, parent.name), made)
+    create = AddChild(ns, parent.index, generated_name(child.alias), child.alias, child.link)
+    return (create,) if parent.up else (SetUp(Ns.HOST, parent.name), create)
 
 
 def remove_child(observed: Observed) -> Plan:
     """Return the plan that deletes the child in both namespaces."""
-    there = ((Ns.POD, observed.pod), (Ns.HOST, observed.host))
-    return tuple(DelLink(ns, state.link.index) for ns, state in there if state is not None)
+    places = ((Ns.POD, observed.pod), (Ns.HOST, observed.host))
+    return tuple(DelLink(ns, state.link.index) for ns, state in places if state is not None)
 
 
-def why_not_beside(child: ChildConfig, other: ChildConfig) -> str:
+def why_incompatible(child: ChildConfig, other: ChildConfig) -> str:
     """Return why two children of one parent are incompatible, "" if they are not.
 
     All IPVLAN children of a parent have one mode (ipvlan_set_port_mode,
@@ -112,6 +112,6 @@ def why_not_beside(child: ChildConfig, other: ChildConfig) -> str:
         case (IpvlanConfig(), MacvlanConfig()) | (MacvlanConfig(), IpvlanConfig()):
             return f"it has a child of type {other.kind}; use the same in interface.type"
         case VlanConfig(), VlanConfig() if child == other:
-            return f"its VLAN {other.id} is another pod's; use another interface.vlan.id"
+            return f"another pod has its VLAN {other.id}; use another interface.vlan.id"
         case _:
             return ""

@@ -1,6 +1,7 @@
 """Differences between desired and observed link state, shared by attach and restore plans."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from dranet_nri.model import ARPHRD_INFINIBAND, Address, Link, LinkState, Ns, OffloadSizes
 from dranet_nri.plan.ops import DelAltname, LinkSettings, Plan, SetLink
@@ -27,56 +28,36 @@ def settings_of(link: Link) -> LinkSettings:
 
 def difference(desired: LinkSettings, link: Link) -> LinkSettings:
     """Return the settings in which the link differs from `desired`."""
-    return LinkSettings(
-        mtu=_unless_equal(desired.mtu, link.mtu),
-        mac=None if desired.mac is None or desired.mac == link.mac else desired.mac,
-        txqlen=_unless_equal(desired.txqlen, link.txqlen),
-        alias=None if desired.alias is None or desired.alias == link.alias else desired.alias,
-        sizes=OffloadSizes(
-            gso=_unless_equal(desired.sizes.gso, link.sizes.gso),
-            gro=_unless_equal(desired.sizes.gro, link.sizes.gro),
-            gso_ipv4=_unless_equal(desired.sizes.gso_ipv4, link.sizes.gso_ipv4),
-            gro_ipv4=_unless_equal(desired.sizes.gro_ipv4, link.sizes.gro_ipv4),
-        ),
-        flags=_unless_equal(desired.flags, link.flags),
-        group=_unless_equal(desired.group, link.group),
-        ipoib=None if desired.ipoib == link.ipoib else desired.ipoib,
-    )
-
-
-def _unless_equal(desired: int | None, now: int | None) -> int | None:
-    return None if desired == now else desired
+    changes = _by_name(desired, unlike=link)
+    changes["sizes"] = OffloadSizes(**_by_name(desired.sizes, unlike=link.sizes))
+    return LinkSettings(**changes)
 
 
 def link_with(link: Link, settings: LinkSettings) -> Link:
-    """Return the link with the settings applied."""
-    return replace(
-        link,
-        mtu=link.mtu if settings.mtu is None else settings.mtu,
-        mac=link.mac if settings.mac is None else settings.mac,
-        txqlen=link.txqlen if settings.txqlen is None else settings.txqlen,
-        alias=link.alias if settings.alias is None else settings.alias,
-        sizes=_merged(settings.sizes, link.sizes),
-        flags=link.flags if settings.flags is None else settings.flags,
-        group=link.group if settings.group is None else settings.group,
-    )
+    """Return the link with the settings applied, except for the IPoIB mode."""
+    changes = _by_name(replace(settings, ipoib=None))
+    changes["sizes"] = replace(link.sizes, **_by_name(settings.sizes))
+    return replace(link, **changes)
 
 
-def _merged(given: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
-    return OffloadSizes(
-        gso=now.gso if given.gso is None else given.gso,
-        gro=now.gro if given.gro is None else given.gro,
-        gso_ipv4=now.gso_ipv4 if given.gso_ipv4 is None else given.gso_ipv4,
-        gro_ipv4=now.gro_ipv4 if given.gro_ipv4 is None else given.gro_ipv4,
-    )
+def _by_name(
+    settings: LinkSettings | OffloadSizes, unlike: Link | OffloadSizes | None = None
+) -> dict[str, Any]:
+    """Return the settings by name that change something: not None, and not those of `unlike`."""
+    named = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {
+        name: value
+        for name, value in named.items()
+        if value is not None and (unlike is None or value != getattr(unlike, name))
+    }
 
 
-def settle(ns: Ns, name: str, desired: LinkSettings, now: Link) -> Plan:
-    """Return the operations that set what differs; the MTU and the IPoIB mode separately.
+def plan_settings(ns: Ns, name: str, desired: LinkSettings, now: Link) -> Plan:
+    """Return the operations that set differing settings; the MTU and the IPoIB mode separately.
 
-    In a restore, a refusal of these must not block the rest. The mode comes first, because it sets
-    and limits the MTU (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib). After a
-    move of the RDMA device the kernel recreates the link in datagram mode.
+    In a restore, a refusal of these must not block the others. The mode is set first, because it
+    sets and limits the MTU (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib).
+    After a move of the RDMA device the kernel recreates the link in datagram mode.
     """
     missing = difference(desired, now)
     mtu = missing.mtu if missing.ipoib is None else desired.mtu
@@ -88,6 +69,7 @@ def settle(ns: Ns, name: str, desired: LinkSettings, now: Link) -> Plan:
 def missing_addresses(
     desired: tuple[Address, ...], now: tuple[Address, ...]
 ) -> tuple[Address, ...]:
+    """Return the desired addresses that `now` lacks, compared by address, length and peer."""
     present = {(interface_of(address.cidr), address.peer) for address in now}
     return tuple(
         address for address in desired if (interface_of(address.cidr), address.peer) not in present
@@ -97,7 +79,7 @@ def missing_addresses(
 def drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:
     """Return the operations that delete altnames equal to the new name or in `taken`.
 
-    For the kernel, a link's own altnames are names in use. The restore adds those of the host.
+    The kernel treats a link's own altnames as names in use. The restore adds those of the host.
     """
     return tuple(
         DelAltname(ns, link.index, altname)
@@ -106,16 +88,16 @@ def drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:
     )
 
 
-def detach_strange(ns: Ns, before: Link, now: Link) -> Plan:
+def detach_new_xdp(ns: Ns, before: Link, now: Link) -> Plan:
     """Return the operations that detach XDP programs which the link did not have before."""
     if before.xdp is None:
         return ()
-    strange = (program for program in now.xdp or () if program not in before.xdp)
-    return tuple(DetachXdp(ns, now.index, program.mode) for program in strange)
+    extra = (program for program in now.xdp or () if program not in before.xdp)
+    return tuple(DetachXdp(ns, now.index, program.mode) for program in extra)
 
 
-def taken_down(state: LinkState) -> LinkState:
-    """Return the state after the link was set down; the kernel flushes the rest."""
+def set_down_state(state: LinkState) -> LinkState:
+    """Return the state after the link is set down: the kernel flushes routes and neighbours."""
     return replace(
         state,
         link=replace(state.link, up=False),

@@ -18,13 +18,13 @@ from dranet_nri.model import (
     Link,
     Observed,
     RdmaLink,
-    is_spare,
-    spare_names,
+    is_temporary_name,
+    temporary_names,
 )
 from dranet_nri.plan.rdma import find_same
 
-# Links of these kinds have their parent's address, so it does not distinguish them.
-BORROWED_ADDRESS: Final = frozenset({"vlan", "ipvlan", "ipvtap", "macsec"})
+# Links of these kinds have the address of their parent, which does not identify them.
+KINDS_WITH_PARENT_MAC: Final = frozenset({"vlan", "ipvlan", "ipvtap", "macsec"})
 _IPOIB_ADDRESS: Final = 59  # characters: flags and queue pair (4 bytes), then a GID (RFC 4391)
 _PORT_GUID: Final = 23  # characters: the last 8 bytes of the GID
 
@@ -52,21 +52,21 @@ class DeviceIdentity:
     child: bool | None = None
 
     def is_same(self, link: Link) -> bool:
-        """Whether a link on the host with its name is the virtual device, not a namesake."""
+        """Whether a link on the host with its name is the virtual device, not another one."""
         return link.kind == self.kind and (link.index == self.index or link.mac in self.macs)
 
-    def waits_as(self, link: Link) -> bool:
+    def is_under_temporary_name(self, link: Link) -> bool:
         """Whether a link on the host is the virtual device, under a temporary name.
 
-        Its address identifies it. Without its own address the ifindex does, which the kernel keeps
-        if it is free, or the name, which contains the ifindex in the pod.
+        Its address identifies it. A link with its parent's address is identified by the ifindex,
+        which the kernel keeps if it is free, or by the name, which contains the ifindex in the pod.
         """
-        if link.kind != self.kind or not is_spare(link.name):
+        if link.kind != self.kind or not is_temporary_name(link.name):
             return False
-        if self.macs and self.kind not in BORROWED_ADDRESS:
+        if self.macs and self.kind not in KINDS_WITH_PARENT_MAC:
             return link.mac in self.macs
-        named = bool(self.pod_index) and link.name in spare_names(self.pod_index)
-        return named or link.index in {self.index, self.pod_index}
+        has_name = bool(self.pod_index) and link.name in temporary_names(self.pod_index)
+        return has_name or link.index in {self.index, self.pod_index}
 
     def is_named(self, link: Link) -> bool:
         """Whether a link in the pod with its name is the virtual device.
@@ -75,24 +75,26 @@ class DeviceIdentity:
         """
         return link.kind == self.kind and (not self.pod_index or link.mac in self.macs)
 
-    def is_there(self, link: Link) -> bool:
-        """Whether a link in the pod is the device, by its ifindex there."""
+    def is_at_pod_index(self, link: Link) -> bool:
+        """Whether a link in the pod has the device's ifindex there."""
         return bool(self.pod_index) and (link.index, link.kind) == (self.pod_index, self.kind)
 
-    def looks_like(self, link: Link) -> bool:
-        """Whether a link of any name may be the virtual device, by its own address."""
+    def has_own_mac(self, link: Link) -> bool:
+        """Whether a link of any name has the virtual device's own address."""
         return (
-            link.kind == self.kind and link.mac in self.macs and link.kind not in BORROWED_ADDRESS
+            link.kind == self.kind
+            and link.mac in self.macs
+            and link.kind not in KINDS_WITH_PARENT_MAC
         )
 
     def has_index(self, link: Link) -> bool:
-        """Whether the link has an ifindex of the device; a move keeps a free one."""
+        """Whether the link has a recorded ifindex of the device; a move keeps it if it is free."""
         return link.index in {self.index, self.pod_index} - {0}
 
-    def may_be(self, links: Sequence[Link]) -> tuple[Link, ...]:
-        """Return the links in the pod of which one may be the virtual device, by ifindex.
+    def candidates_by_index(self, links: Sequence[Link]) -> tuple[Link, ...]:
+        """Return the links in the pod of which one may be the virtual device.
 
-        A move keeps a free ifindex. If another link has it, any link of its kind may be the device.
+        A move keeps a free ifindex. If a link has it, any link of its kind may be the device.
         """
         if self.pod_index or all(link.index != self.index for link in links):
             return ()
@@ -112,7 +114,7 @@ class DeviceIdentity:
         return bool({_guid(link.mac), _guid(link.perm_mac)} & guids - {""})
 
     def is_another_port(self, link: Link) -> bool:
-        """Whether the link's dev_port is another one."""
+        """Whether the link is of another port, by its dev_port."""
         return None not in {self.port, link.dev_port} and self.port != link.dev_port
 
     def is_another_in_pod(self, link: Link, name: str) -> bool:
@@ -122,7 +124,7 @@ class DeviceIdentity:
             link: the link, of the same parent device.
             name: the device's name in the pod.
         """
-        if self.is_there(link) or self.has_perm_mac(link) or self.has_guid(link):
+        if self.is_at_pod_index(link) or self.has_perm_mac(link) or self.has_guid(link):
             return False
         named = link.name == name
         if self.perm_mac and link.perm_mac:
@@ -161,7 +163,7 @@ def device_identity(device: AttachedDevice) -> DeviceIdentity | None:
     """Return the device's identity; None for a virtual device without a snapshot."""
     published = device.device
     if device.snapshot is None or device.home:
-        return _as_published(published) if published.key.parent else None
+        return _published_identity(published) if published.key.parent else None
     link = device.snapshot.link
     port = published.key.port
     return DeviceIdentity(
@@ -182,18 +184,18 @@ def rdma_identity(device: AttachedDevice, observed: Observed) -> RdmaIdentity:
         device: its record.
         observed: location of its net device.
     """
-    here, there = observed.host, observed.pod
+    host, pod = observed.host, observed.pod
     return RdmaIdentity(
         device.device.key,
         device.device.rdma_devices,
         device.rdma,
         device.rdma_name,
-        here.link.index if here else 0,
-        there.link.index if there else 0,
+        host.link.index if host else 0,
+        pod.link.index if pod else 0,
     )
 
 
-def _as_published(device: Device) -> DeviceIdentity:
+def _published_identity(device: Device) -> DeviceIdentity:
     mac = device.attribute("dra.net/mac")
     macs = frozenset({mac.lower()} if isinstance(mac, str) else ())
     return DeviceIdentity(0, "", macs, port=device.key.port)
@@ -204,10 +206,10 @@ def _guid(mac: str) -> str:
     return mac[-_PORT_GUID:] if len(mac) == _IPOIB_ADDRESS else ""
 
 
-def why_unclear(device: Device, unclear: Sequence[str]) -> str:
-    """Return the message for a device that several links may be."""
+def why_ambiguous(device: Device, ambiguous: Sequence[str]) -> str:
+    """Return the error text for a device for which several links are candidates."""
     name = device.key.name
     return (
         f"device {device.name} ({name}) cannot be distinguished from other links: it may be"
-        f" {' or '.join(unclear)}; give the right one the name {name} on the host"
+        f" {' or '.join(ambiguous)}; rename the right one to {name} on the host"
     )

@@ -2,7 +2,7 @@
 
 Rules:
 1. Configuration that is not possible in the pod is left out with a warning, and so is what the
-   kernel refuses later (plan.lacking). The attach continues.
+   kernel refuses later (plan.optional). The attach continues.
 2. Inherited addresses become permanent. So addresses with a managed lifetime are not inherited:
    those of router advertisements (the pod's kernel creates its own), temporary and deprecated ones.
 3. A route is inherited only if it fits the pod's addresses: its source is one of them and its
@@ -28,7 +28,12 @@ from dranet_nri.model import (
     Route,
     Rule,
 )
-from dranet_nri.plan.routes.comparison import IFA_F_NOPREFIXROUTE, direct_first, fits, network_of
+from dranet_nri.plan.routes.comparison import (
+    IFA_F_NOPREFIXROUTE,
+    direct_first,
+    is_accepted,
+    network_of,
+)
 
 MAIN: Final = 254
 LOCAL: Final = 255
@@ -58,7 +63,7 @@ class InheritedState:
         return frozenset((*self.addresses, *self.routes, *self.rules, *self.neighbours))
 
 
-def inherited(
+def inherited_state(
     config: NetworkConfig, host: LinkState, claimed: tuple[Route, ...], families: Collection[str]
 ) -> InheritedState:
     """Return the state that the pod inherits.
@@ -69,12 +74,12 @@ def inherited(
         claimed: routes of the claim.
         families: address families of the link in the pod.
     """
-    left: list[str] = []
-    given = config.interface.addresses
+    left_out: list[str] = []
+    claimed_addresses = config.interface.addresses
     if config.interface.disable_ipv6:  # by request of the claim, so without a warning
         v4 = tuple(address for address in host.addresses if not is_v6(address.cidr))
         host = replace(host, addresses=v4)
-    found = _addresses(host, families, left) if given is None else ()
+    found = _addresses(host, families, left_out) if claimed_addresses is None else ()
     routes_of_host = host.routes
     match config.interface.addressing:
         case Addressing.DHCP:
@@ -82,9 +87,9 @@ def inherited(
         case Addressing.SLAAC:
             found = [address for address in found if not is_v6(address.cidr)]
             routes_of_host = tuple(route for route in host.routes if route.protocol != RTPROT_RA)
-    addresses = tuple(map(_lasting, found))
-    own = addresses if given is None else tuple(map(Address, given))
-    routes = _routes(routes_of_host, claimed, own, families, left)
+    addresses = tuple(map(_permanent, found))
+    own = addresses if claimed_addresses is None else tuple(map(Address, claimed_addresses))
+    routes = _routes(routes_of_host, claimed, own, families, left_out)
     configured = {neighbour.destination for neighbour in config.neighbors}
     return InheritedState(
         addresses,
@@ -96,7 +101,7 @@ def inherited(
             if neighbour.destination not in configured
             and _has_family(neighbour.destination, families)
         ),
-        tuple(left),
+        tuple(left_out),
     )
 
 
@@ -106,9 +111,9 @@ def is_v6(text: str) -> bool:
 
 
 def without_detection(cidr: str) -> int:
-    """Return the flags with which an IPv6 address skips duplicate address detection.
+    """Return the flags of an address without duplicate address detection, 0 for IPv4.
 
-    The address is usable at once; the host loses it with the move.
+    The address is usable at once. It is no duplicate, because the host loses it with the move.
     """
     return IFA_F_NODAD if is_v6(cidr) else 0
 
@@ -117,33 +122,33 @@ def _has_family(text: str, families: Collection[str]) -> bool:
     return not is_v6(text) or "ipv6" in families
 
 
-def _addresses(host: LinkState, families: Collection[str], left: list[str]) -> list[Address]:
+def _addresses(host: LinkState, families: Collection[str], left_out: list[str]) -> list[Address]:
     found: list[Address] = []
     for address in host.addresses:
         if address.scope != UNIVERSE:
             continue
-        why = _passing(address)
+        why = _why_not_permanent(address)
         if not _has_family(address.cidr, families):
             why = "its MTU is too small for IPv6"
         if why:
-            left.append(f"left out, because {why}: address {address.cidr} of the host")
+            left_out.append(f"left out, because {why}: address {address.cidr} of the host")
         else:
             found.append(address)
     return found
 
 
-def _passing(address: Address) -> str:
+def _why_not_permanent(address: Address) -> str:
     """Return the reason why an address cannot become permanent, "" if it can."""
     if is_v6(address.cidr):
         if address.flags & IFA_F_TEMPORARY:
-            return "it is a temporary one"
+            return "it is temporary"
         managed = address.flags & IFA_F_MANAGETEMPADDR and address.valid_s != FOREVER
         if address.proto == IFAPROT_KERNEL_RA or managed:
-            return "a router advertises it, to the pod too"
+            return "a router advertises it, also to the pod"
     return "it is deprecated" if address.preferred_s == 0 else ""
 
 
-def _lasting(address: Address) -> Address:
+def _permanent(address: Address) -> Address:
     flags = without_detection(address.cidr) | (address.flags & IFA_F_NOPREFIXROUTE)
     return Address(address.cidr, peer=address.peer, flags=flags, metric=address.metric)
 
@@ -153,7 +158,7 @@ def _routes(
     claimed: tuple[Route, ...],
     addresses: tuple[Address, ...],
     families: Collection[str],
-    left: list[str],
+    left_out: list[str],
 ) -> tuple[Route, ...]:
     taken = {(route.destination, route.table) for route in claimed}
     found: list[Route] = []
@@ -163,15 +168,17 @@ def _routes(
         is_default = route.table == MAIN and network_of(route.destination).prefixlen == 0
         if is_default or route.table == LOCAL:
             continue
-        others = sorted({leg.device for leg in route.nexthops} - {""})
+        others = sorted({nexthop.device for nexthop in route.nexthops} - {""})
         if others:
-            left.append(
+            left_out.append(
                 f"left out, because it goes over {', '.join(others)} too: route"
                 f" {route.destination} of the host; give each NIC its own in the claim's routes"
             )
         elif route.encap:
-            left.append(f"left out, because it is a tunnel: route {route.destination} of the host")
-        elif _has_family(route.destination, families) and fits(
+            left_out.append(
+                f"left out, because it is a tunnel: route {route.destination} of the host"
+            )
+        elif _has_family(route.destination, families) and is_accepted(
             route, addresses, (*claimed, *found)
         ):
             found.append(replace(route, expires_s=0))

@@ -1,4 +1,4 @@
-"""Kernel port of plans: protocols with a netlink implementation (`kernel`) and a fake in tests."""
+"""Kernel interface of plans: protocols that `kernel` implements, and a fake in tests."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -20,19 +20,19 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import Op
-from dranet_nri.plan.routes.comparison import Slot
+from dranet_nri.plan.routes.comparison import RouteKey
 
 
 class DhcpPort(Protocol):
     """DHCP messages on one link of a pod."""
 
     def send(self, payload: bytes, source: str, target: str, mac: str = "") -> None:
-        """Send a message to a server, or with mac "" to everyone on the link.
+        """Send a message to a server, or to all hosts on the link if mac is "".
 
         Args:
             payload: the message.
-            source: the IPv4 address that the link has, "0.0.0.0" for none.
-            target: the server's, or "255.255.255.255".
+            source: the IPv4 address of the link, "0.0.0.0" without one.
+            target: the server's address, or "255.255.255.255".
             mac: the server's link-layer address.
 
         Raises:
@@ -40,14 +40,14 @@ class DhcpPort(Protocol):
         """
 
     def pending(self) -> Iterable[tuple[bytes, str]]:
-        """Return the messages that have come, each with the link-layer address of its sender.
+        """Return the received messages, each with the link-layer address of its sender.
 
         Raises:
             KernelError: the link is gone.
         """
 
     def close(self) -> None:
-        """Stop to receive. Idempotent."""
+        """Stop receiving. Idempotent."""
 
 
 class Session(Protocol):
@@ -68,7 +68,7 @@ class Session(Protocol):
         pod_name: str,
         identity: DeviceIdentity | None = None,
         *,
-        bare: bool = False,
+        link_only: bool = False,
         sysctls: Collection[Sysctl] | None = None,
     ) -> Observed:
         """Return the device's location and its full state there.
@@ -79,8 +79,8 @@ class Session(Protocol):
             pod_name: its interface name in the pod, "" if unknown.
             identity: recorded identity, which excludes namesakes and other ports, and finds a
                 renamed device.
-            bare: in the pod, read the link only, without addresses, routes and rules, of which
-                the pod may have any number.
+            link_only: in the pod, read the link only, without addresses, routes and rules, of
+                which the pod may have any number.
             sysctls: those that the caller compares on the host, others may be missing; None for
                 all that a move resets.
 
@@ -128,11 +128,11 @@ class Session(Protocol):
             KernelError: a dump failed.
         """
 
-    def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
-        """Return the slots of the pod's routes, with the link name of each, or "".
+    def pod_route_keys(self, except_links: Collection[int]) -> Mapping[RouteKey, str]:
+        """Return the keys of the pod's routes, with the link name of each, or "".
 
         Args:
-            but: ifindexes of links whose routes are left out.
+            except_links: ifindexes of links whose routes are left out.
 
         Raises:
             KernelError: a dump failed; E2BIG: more routes than the limit.
@@ -142,8 +142,8 @@ class Session(Protocol):
         """Return features, private flags and driver settings of a link, None before Linux 5.7.
 
         Args:
-            ns: where it is.
-            index: of the link.
+            ns: namespace of the link.
+            index: its ifindex.
             groups: the driver settings to read (SettingGroup), which some drivers read slowly.
 
         Raises:
@@ -204,7 +204,7 @@ class Session(Protocol):
 
 
 class Kernel(Protocol):
-    """The kernel port of the daemon."""
+    """Access of the daemon to the kernel."""
 
     def identify(self, path: str) -> NetnsId | None:
         """Return the identity of the namespace at path, None if there is none."""

@@ -6,8 +6,8 @@ Rules:
    removes only what the pod left on the device: XDP programs, altnames.
 3. One message moves a link into a pod (move, rename, MTU, MAC, offload sizes). For the restore the
    link is renamed in the pod first: with a rename in the move message, udev gets the pod's name.
-4. A name in use is an error in a pod; on the host the device gets a temporary name, and its own
-   once that is free.
+4. A name in use is an error in a pod. On the host the device gets a temporary name until its own is
+   free.
 """
 
 from dataclasses import dataclass, replace
@@ -30,9 +30,9 @@ from dranet_nri.plan.diff import (
     drop_altnames,
     link_with,
     missing_addresses,
+    plan_settings,
+    set_down_state,
     settings_of,
-    settle,
-    taken_down,
 )
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -72,7 +72,7 @@ class AttachTarget:
         network: its configuration there; None without a net device.
         host: state of its net device before the first operation.
         rdma: its RDMA devices that move with it, as observed on the host.
-        rdma_name: name of the only one of them in the pod, "" to keep its own.
+        rdma_name: name in the pod of its RDMA device, "" to keep its own.
         child: child link for the pod in place of the device, None without one.
     """
 
@@ -91,8 +91,8 @@ def make_plan(desired: DesiredState, observed: Observed) -> Plan:
 
     Returns:
         The operations in order; empty if nothing is left to do, or if a device to restore is in
-        neither namespace. A plan that creates a net device ends there, see `is_cut`: observe and
-        plan again.
+        neither namespace. A plan that creates a net device ends with that operation: observe and
+        plan again, see `is_incomplete`.
 
     Raises:
         RefusedError: the desired state is not possible: a name is taken, an MTU out of range, a
@@ -107,13 +107,13 @@ def make_plan(desired: DesiredState, observed: Observed) -> Plan:
         )
         if desired.network is None or state is None:
             return moves
-        rest = _into_pod(desired.network, state, _without_namesake(state.link, observed))
-        if is_cut(state, moves):
+        rest = _plan_pod(desired.network, state, _without_namesake(state.link, observed))
+        if is_incomplete(state, moves):
             _require_no_ethtool(desired.network, state.link)
     else:
         state, moves = desired.snapshot, plan_rdma_restore(desired.rdma, observed.rdma)
         rest = plan_restore(desired, state, observed) if state is not None else ()
-    return moves if is_cut(state, moves) else (*moves, *rest)
+    return moves if is_incomplete(state, moves) else (*moves, *rest)
 
 
 def _plan_child(desired: DesiredState, observed: Observed) -> Plan:
@@ -123,28 +123,28 @@ def _plan_child(desired: DesiredState, observed: Observed) -> Plan:
     if state is None:
         return make_child(desired.network, desired.child, observed)
     network = desired.network
-    ops = _into_pod(network, state, observed)
+    ops = _plan_pod(network, state, observed)
     if network.rate in {0, observed.pod_rate}:
         return ops
     # Before the link is up, so that all traffic is limited; a move resets the limit.
     limited = LimitRate(Ns.POD, network.name, network.rate)
-    named = next((number for number, op in enumerate(ops, 1) if _names(op)), 0)
+    named = next((number for number, op in enumerate(ops, 1) if _sets_pod_name(op)), 0)
     return *ops[:named], limited, *ops[named:]
 
 
-def _names(op: Op) -> bool:
+def _sets_pod_name(op: Op) -> bool:
     """Whether the operation sets the link's name in the pod."""
     return isinstance(op, MoveLink | RenameLink)
 
 
-def is_cut(state: LinkState | None, ops: Plan) -> bool:
-    """Whether the plan ends early, because it creates a net device with an unknown ifindex.
+def is_incomplete(state: LinkState | None, ops: Plan) -> bool:
+    """Whether another plan must follow, because this one creates a net device.
 
-    It does for a child, and for an IPoIB link whose RDMA device moves.
+    The ifindex of a new child, and of an IPoIB link whose RDMA device moves, is not known before.
 
     Args:
         state: state of the net device before, None without one.
-        ops: the plan, or its beginning.
+        ops: the plan, or its first operations.
     """
     if any(isinstance(op, AddChild) for op in ops):
         return True
@@ -157,7 +157,7 @@ def is_restored(desired: RestoreTarget, observed: Observed) -> bool:
     """Whether the device is on the host under its own name and nothing is left to restore."""
     if desired.child:
         return not make_plan(desired, observed)
-    if not _is_there(desired, observed):
+    if not _is_on_host(desired, observed):
         return False
     return desired.snapshot is None or not make_plan(desired, observed)
 
@@ -165,24 +165,24 @@ def is_restored(desired: RestoreTarget, observed: Observed) -> bool:
 def is_usable(desired: RestoreTarget, observed: Observed) -> bool:
     """Whether the device is on the host with its name, settings, addresses and state.
 
-    So must be its RDMA devices, with their names. Routes, rules, neighbours, altnames, sysctls or a
-    master may be missing, because the host may no longer have what they need; so may the MTU and
-    the mode of an IPoIB link, which the kernel may refuse.
+    Its RDMA devices must be there with their names, too. Routes, rules, neighbours, altnames,
+    sysctls and the master may be missing, because they may depend on other links of the host; so
+    may the MTU and the mode of an IPoIB link, which the kernel may refuse.
     """
     if desired.child:
         return is_restored(desired, observed)
-    if not _is_there(desired, observed):
+    if not _is_on_host(desired, observed):
         return False
-    return not any(_is_needed(op) for op in make_plan(desired, observed))
+    return not any(_is_essential(op) for op in make_plan(desired, observed))
 
 
-def _is_needed(op: Op) -> bool:
+def _is_essential(op: Op) -> bool:
     if isinstance(op, SetLink):
         return replace(op.settings, mtu=None, ipoib=None) != LinkSettings()
     return isinstance(op, RenameLink | SetDown | SetUp | AddAddress)
 
 
-def _is_there(desired: RestoreTarget, observed: Observed) -> bool:
+def _is_on_host(desired: RestoreTarget, observed: Observed) -> bool:
     """Whether the device and its RDMA devices are on the host under their own names."""
     if why_rdma_not_restored(desired.rdma, observed.rdma):
         return False
@@ -193,18 +193,18 @@ def _is_there(desired: RestoreTarget, observed: Observed) -> bool:
 # --------------------------------------------------------------------------- into the pod
 
 
-def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan:
+def _plan_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan:
     if observed.pod is not None:
         rename = _rename_in_pod(network, observed.pod.link, observed.taken_pod_names)
-        now = taken_down(observed.pod) if rename else observed.pod
-        inheriting = replace(network, settings=_inherited(network.settings, state.link))
-        return *rename, *_configure_pod(inheriting, now, observed.pod_rules)
+        now = set_down_state(observed.pod) if rename else observed.pod
+        complete = replace(network, settings=_with_inherited(network.settings, state.link))
+        return *rename, *_configure_pod(complete, now, observed.pod_rules)
     if observed.host is None:
         raise RefusedError(
             f"device {state.link.name} is neither on the host nor in the pod: its driver was"
-            " unbound, or another namespace holds it; see dranet-nri status"
+            " unbound, or another namespace has it; see dranet-nri status"
         )
-    _check(network, observed.host.link, observed)
+    _check_name(network, observed.host.link, observed)
     _check_mtu(network.settings.mtu, observed.host.link, state.link.ipoib)
     link = observed.host.link
     moved = LinkState(link=replace(link, name=network.name, up=False))
@@ -228,7 +228,7 @@ def _disable_ebpf(network: PodNetwork, host: LinkState) -> Plan:
 def _without_namesake(snapshot: Link, observed: Observed) -> Observed:
     """Return the observation without a link in the other namespace that only has its name.
 
-    A virtual device is matched by name, but has its recorded ifindex until it leaves the host.
+    A virtual device is found by name; it has its recorded ifindex until it leaves the host.
     """
     host, pod = observed.host, observed.pod
     if host is None or pod is None or host.link.parent:
@@ -240,7 +240,7 @@ def _without_namesake(snapshot: Link, observed: Observed) -> Observed:
     return replace(observed, host=None, taken_host_names=taken)
 
 
-def _check(network: PodNetwork, link: Link, observed: Observed) -> None:
+def _check_name(network: PodNetwork, link: Link, observed: Observed) -> None:
     if network.name in observed.taken_pod_names:
         raise RefusedError(
             f"interface.name {network.name!r} for device {link.name} is taken in the pod;"
@@ -281,15 +281,15 @@ def _require_no_ethtool(network: PodNetwork, link: Link) -> None:
         )
 
 
-def _inherited(given: LinkSettings, before: Link) -> LinkSettings:
+def _with_inherited(claimed: LinkSettings, before: Link) -> LinkSettings:
     """Return the claimed settings, and those of the host's link for the rest.
 
-    A move keeps the rest, except for an IPoIB link, which is recreated when its RDMA device moves.
-    One of unknown mode is left out, because it may refuse the MTU.
+    Only for an IPoIB link: the kernel recreates it when its RDMA device moves, and a move keeps the
+    settings of any other link. With an unknown mode it may refuse the MTU.
     """
     if before.ipoib is None:
-        return given
-    return replace(settings_of(link_with(before, given)), mac=given.mac)
+        return claimed
+    return replace(settings_of(link_with(before, claimed)), mac=claimed.mac)
 
 
 def _leave_master(host: LinkState) -> Plan:
@@ -313,7 +313,7 @@ def _rename_in_pod(network: PodNetwork, link: Link, taken: frozenset[str]) -> Pl
 
 def _configure_pod(network: PodNetwork, now: LinkState, rules: tuple[Rule, ...]) -> Plan:
     name = network.name
-    ops: list[Op] = [*settle(Ns.POD, name, network.settings, now.link)]
+    ops: list[Op] = [*plan_settings(Ns.POD, name, network.settings, now.link)]
     ops += (
         AddAltname(Ns.POD, name, altname)
         for altname in network.altnames

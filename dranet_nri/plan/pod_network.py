@@ -37,7 +37,7 @@ from dranet_nri.model import (
     Sysctl,
     VrfConfig,
 )
-from dranet_nri.plan.inherit import MAIN, Inherited, inherited, is_v6, without_detection
+from dranet_nri.plan.inherit import MAIN, Inherited, inherited_state, is_v6, without_detection
 from dranet_nri.plan.ops import LinkSettings
 from dranet_nri.plan.routes.comparison import direct_first, interface_of
 from dranet_nri.plan.routes.source import source_based
@@ -111,12 +111,12 @@ def pod_network(config: NetworkConfig, host: LinkState, *, shared: bool = False)
     """
     name = config.interface.name or host.link.name
     if config.interface.addressing is Addressing.SLAAC:
-        config = replace(config, interface=_autoconfigured(config.interface, shared=shared))
+        config = replace(config, interface=_with_slaac_defaults(config.interface, shared=shared))
     possible = _families(config, host)
     families = possible - ({"ipv6"} if config.interface.disable_ipv6 else set())
     claimed = tuple(map(_route, config.routes))
     rules = _configured_rules(config)
-    of_host = inherited(config, host, claimed, families)
+    of_host = inherited_state(config, host, claimed, families)
     addresses = _claimed_addresses(config, shared=shared)
     neighbours = tuple(
         Neighbour(neighbour.destination, neighbour.hardware_addr)
@@ -150,8 +150,8 @@ def child_network(config: NetworkConfig, link: ChildConfig, parent: LinkState) -
     Raises:
         RefusedError: the MTU is too small for claimed IPv6.
     """
-    link_alone = Link(parent.link.index, parent.link.name, mtu=parent.link.mtu)
-    network = pod_network(config, LinkState(link_alone), shared=True)
+    inherited = Link(parent.link.index, parent.link.name, mtu=parent.link.mtu)
+    network = pod_network(config, LinkState(inherited), shared=True)
     if config.routes or config.rules:
         return network
     l3 = isinstance(link, IpvlanConfig) and link.mode is not IpvlanMode.L2
@@ -199,7 +199,7 @@ def _families(config: NetworkConfig, host: LinkState) -> frozenset[str]:
         return frozenset({"ipv4", "ipv6"})
     if ipv6 := _claimed_ipv6(config):
         raise RefusedError(
-            f"device {host.link.name} with interface.mtu {mtu} can't have {ipv6}: IPv6 needs"
+            f"device {host.link.name} with interface.mtu {mtu} cannot have {ipv6}: IPv6 needs"
             f" {IPV6_MIN_MTU}; set interface.mtu to that or more, or give interface.addresses,"
             " addressing, routes and neighbors without IPv6"
         )
@@ -244,7 +244,7 @@ def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
     sysctls: list[Sysctl] = []
     if interface.disable_ipv6 is not None:
         sysctls.append(Sysctl("ipv6", "disable_ipv6", str(int(interface.disable_ipv6))))
-    elif _claimed_ipv6(config):  # a CNI plugin may have disabled it
+    elif _claimed_ipv6(config):  # a CNI plugin may have disabled IPv6
         sysctls.append(Sysctl("ipv6", "disable_ipv6", "0"))
     if interface.arp_ignore is not None:
         sysctls.append(Sysctl("ipv4", "arp_ignore", str(interface.arp_ignore)))
@@ -271,9 +271,9 @@ def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
     return tuple(sysctls)
 
 
-def _autoconfigured(given: InterfaceConfig, *, shared: bool) -> InterfaceConfig:
+def _with_slaac_defaults(claimed: InterfaceConfig, *, shared: bool) -> InterfaceConfig:
     """Return the interface with the defaults of SLAAC, which shorten the wait for an address."""
-    own = not shared and given.hardware_addr is None  # the host had the same address
+    own = not shared and claimed.hardware_addr is None  # the host had the same address
     defaults: dict[str, object] = {
         "disable_ipv6": False,
         "accept_ra": 2,
@@ -281,10 +281,10 @@ def _autoconfigured(given: InterfaceConfig, *, shared: bool) -> InterfaceConfig:
         "router_solicitation_interval": 1,
         "dad_transmits": 0 if own else None,
         # With the parent's MAC address, EUI-64 would derive the parent's IPv6 address.
-        "addr_gen_mode": AddressMode.RANDOM if given.ipvlan else None,
+        "addr_gen_mode": AddressMode.RANDOM if claimed.ipvlan else None,
     }
-    missing = {name: value for name, value in defaults.items() if getattr(given, name) is None}
-    return replace(given, **missing)  # type: ignore[arg-type]  # names and values stand above
+    missing = {name: value for name, value in defaults.items() if getattr(claimed, name) is None}
+    return replace(claimed, **missing)  # type: ignore[arg-type]  # fields and values are those above
 
 
 def _claimed_addresses(config: NetworkConfig, *, shared: bool) -> tuple[Address, ...]:

@@ -21,7 +21,7 @@ def plan_rdma_attach(links: tuple[RdmaLink, ...], name: str, observed: ObservedR
 
     Args:
         links: the devices as observed on the host.
-        name: name of the only one of them in the pod, "" to keep its own.
+        name: name in the pod of a single device, "" to keep its own.
         observed: their current location.
 
     Raises:
@@ -35,7 +35,7 @@ def plan_rdma_attach(links: tuple[RdmaLink, ...], name: str, observed: ObservedR
             if now is None:
                 raise RefusedError(
                     f"RDMA device {link.name} is neither on the host nor in the pod: its driver"
-                    " was reloaded, or another namespace holds it; see dranet-nri status"
+                    " was reloaded, or another namespace has it; see dranet-nri status"
                 )
             ops.append(MoveRdma(Ns.HOST, now.index, Ns.POD, now.name))
         if name and now.name != name:
@@ -55,15 +55,15 @@ def plan_rdma_restore(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> P
     ops: list[Op] = []
     taken = observed.taken_host_names | observed.taken_pod_names
     for link in before:
-        there, here = find_same(link, observed.pod), find_same(link, observed.host)
-        now = there or here
+        in_pod = find_same(link, observed.pod)
+        now = in_pod or find_same(link, observed.host)
         if now is None:
             continue
-        ns = Ns.POD if there else Ns.HOST
+        ns = Ns.POD if in_pod else Ns.HOST
         if now.name != link.name and link.name not in taken:
             ops.append(RenameRdma(ns, now.index, link.name))
             now = replace(now, name=link.name)
-        if there:
+        if in_pod:
             ops.append(MoveRdma(Ns.POD, now.index, Ns.HOST, now.name))
     return tuple(ops)
 
@@ -71,16 +71,16 @@ def plan_rdma_restore(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> P
 def why_rdma_not_restored(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> str:
     """Return why the RDMA devices are not restored, "" if they are.
 
-    A device that was not recreated must also have its name.
+    A device that its driver did not recreate must also have its name.
     """
     for link in before:
-        here = find_same(link, observed.host)
-        if here is not None and here.name == link.name:
+        on_host = find_same(link, observed.host)
+        if on_host is not None and on_host.name == link.name:
             continue
-        if here is not None:
+        if on_host is not None:
             return (
-                f"RDMA device {link.name} is called {here.name}: its name is taken; give the device"
-                f" that has it another (rdma dev set {link.name} name NAME)"
+                f"RDMA device {link.name} is called {on_host.name}: its name is taken; give the"
+                f" device that has it another (rdma dev set {link.name} name NAME)"
             )
         if find_same(link, observed.pod) is not None:
             return f"RDMA device {link.name} is still in the pod"
@@ -91,8 +91,8 @@ def why_rdma_not_restored(before: tuple[RdmaLink, ...], observed: ObservedRdma) 
 
 def present_rdma(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
     """Return the RDMA devices that are on the host or in the pod."""
-    there = (*observed.host, *observed.pod)
-    return tuple(link for link in before if find_same(link, there))
+    present = (*observed.host, *observed.pod)
+    return tuple(link for link in before if find_same(link, present))
 
 
 def _recreated(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:

@@ -7,10 +7,10 @@ Rules:
 2. A plan does not delete state that others added on the host: addresses, routes and other state of
    the link there. State that a move keeps (MTU, MAC, flags, group, XDP and TCX programs) is set
    from the snapshot; so are altnames that it has in the pod. On the host, those of the claim are
-   deleted. TCX programs of the pod are read on the host, while the link is down: in the pod that
+   deleted. TCX programs of the pod are read on the host, while the link is down: a read in the pod
    needs a thread.
-3. If its name is in use, the device gets a temporary one, and its own once that is free. It keeps
-   no other: two links that the kernel recreated may each have the other's name.
+3. If its name is in use, the device gets a temporary one until its own is free. It keeps no other
+   name: two links that the kernel recreated may each have the other's name.
 4. Expired addresses are not restored, and neither are routes that need them.
 """
 
@@ -31,18 +31,18 @@ from dranet_nri.model import (
     Route,
     Sysctl,
     TcxProgram,
-    is_spare,
-    spare_names,
+    is_temporary_name,
+    temporary_names,
 )
 from dranet_nri.plan.diff import (
-    detach_strange,
+    detach_new_xdp,
     difference,
     drop_altnames,
     link_with,
     missing_addresses,
+    plan_settings,
+    set_down_state,
     settings_of,
-    settle,
-    taken_down,
 )
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -61,14 +61,14 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.routes.comparison import direct_first, fits, lost_routes
+from dranet_nri.plan.routes.comparison import direct_first, is_accepted, lost_routes
 from dranet_nri.plan.settings.driver import restore_driver
 from dranet_nri.plan.settings.offloads import restore_offloads
 from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx
 
 IFAPROT_KERNEL_LL: Final = 3  # a link-local address created by the kernel, linux/if_addr.h
 # The kernel creates no link-local addresses (IN6_ADDR_GEN_MODE_NONE), so they are restored.
-MAKES_NONE: Final = Sysctl("ipv6", "addr_gen_mode", "1")
+NO_LINK_LOCAL: Final = Sysctl("ipv6", "addr_gen_mode", "1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ def plan_restore(desired: RestoreTarget, snapshot: LinkState, observed: Observed
     """Return the operations that restore the net device on the host.
 
     Args:
-        desired: what is to be restored.
-        snapshot: its state before the first operation.
+        desired: the desired state.
+        snapshot: state of the net device before the first operation.
         observed: its current location.
 
     Raises:
@@ -114,26 +114,26 @@ def plan_restore(desired: RestoreTarget, snapshot: LinkState, observed: Observed
     if observed.pod is None:
         return ()
     link = observed.pod.link
-    name = host_name_for(snapshot.link.name, link, observed.taken_host_names)
-    strange = frozenset(link.altnames) - frozenset(snapshot.link.altnames)
-    dropped = drop_altnames(Ns.POD, link, name, observed.taken_host_names | strange)
-    clashing = {name, *observed.taken_host_names, *strange}
-    kept = tuple(altname for altname in link.altnames if altname not in clashing)
-    moved = replace(link, name=name, up=False, altnames=kept, xdp=snapshot.link.xdp)
+    name = name_on_host(snapshot.link.name, link, observed.taken_host_names)
+    extra = frozenset(link.altnames) - frozenset(snapshot.link.altnames)
+    dropped = drop_altnames(Ns.POD, link, name, observed.taken_host_names | extra)
+    removed = {name, *observed.taken_host_names, *extra}
+    kept_altnames = tuple(altname for altname in link.altnames if altname not in removed)
+    moved = replace(link, name=name, up=False, altnames=kept_altnames, xdp=snapshot.link.xdp)
     settings = difference(settings_of(snapshot.link), link)
     if settings.ipoib is not None:
         settings = replace(settings, mtu=None, ipoib=None)  # set on the host: may be refused
     rename: Plan = ()
     if link.parent and link.name != name and name not in observed.taken_pod_names:
         rename = (RenameLink(Ns.POD, link.index, name),)
-    arrived = LinkState(link_with(moved, settings), ethtool=observed.pod.ethtool, tcx=before.tcx)
-    after = _restore(before, arrived, observed)
+    on_host = LinkState(link_with(moved, settings), ethtool=observed.pod.ethtool, tcx=before.tcx)
+    after = _restore(before, on_host, observed)
     return (
         *dropped,
         *((SetDown(Ns.POD, link.index),) if link.up else ()),
-        *detach_strange(Ns.POD, snapshot.link, link),  # before the MTU, which a program may limit
+        *detach_new_xdp(Ns.POD, snapshot.link, link),  # before the MTU, which a program may limit
         *rename,
-        *_own_flags(name if rename else link.name, settings),
+        *_flags_before_move(name if rename else link.name, settings),
         MoveLink(Ns.POD, link.index, Ns.HOST, name, replace(settings, flags=None)),
         *(() if before.tcx is None else (DetachTcx(Ns.HOST, name, before.tcx),)),
         *_attach_tcx(name, before.tcx or (), ()),
@@ -141,18 +141,18 @@ def plan_restore(desired: RestoreTarget, snapshot: LinkState, observed: Observed
     )
 
 
-def _is_free(program: TcxProgram) -> bool:
-    """Whether no BPF link attaches the program; the owner of a BPF link attaches it again."""
+def _has_no_bpf_link(program: TcxProgram) -> bool:
+    """Whether no BPF link attaches the program: its owner attaches a BPF link again."""
     return not program.link
 
 
 def _attach_tcx(name: str, before: Sequence[TcxProgram], now: Sequence[TcxProgram]) -> Plan:
     """Return the operations that attach disabled or removed programs again."""
-    missing = (program for program in before if _is_free(program) and program not in now)
+    missing = (program for program in before if _has_no_bpf_link(program) and program not in now)
     return tuple(AttachTcx(Ns.HOST, name, program) for program in missing)
 
 
-def _own_flags(name: str, settings: LinkSettings) -> Plan:
+def _flags_before_move(name: str, settings: LinkSettings) -> Plan:
     """Return the operation that sets flags before the move.
 
     For a link that arrives with NOARP, the kernel permanently disables duplicate address detection
@@ -174,32 +174,32 @@ def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
         )
 
 
-def host_name_for(own: str, link: Link, taken: frozenset[str]) -> str:
+def name_on_host(own: str, link: Link, taken: frozenset[str]) -> str:
     """Return the device's own name, or a temporary one until its own is free."""
     if own not in taken:
         return own
-    spare = [link.name] if is_spare(link.name) else []
-    for name in (*spare, *spare_names(link.index)):
+    current = [link.name] if is_temporary_name(link.name) else []
+    for name in (*current, *temporary_names(link.index)):
         if name not in taken:
             return name
-    raise RefusedError(f"no free name on the host for device {own}; rename what took it")
+    raise RefusedError(f"no free name on the host for device {own}; rename the link that has it")
 
 
 def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     taken = observed.taken_host_names
     ops: list[Op] = []
-    name = host_name_for(before.link.name, now.link, taken)
+    name = name_on_host(before.link.name, now.link, taken)
     if name != now.link.name:
         ops += _rename_on_return(now.link, name)
         if now.link.up:
-            # Setting the link down flushes state that others added, so it is restored, too.
-            before, now = _with_all_of(before, now, taken), taken_down(now)
-    ops += detach_strange(Ns.HOST, before.link, now.link)
-    if before.tcx is not None and set(filter(_is_free, now.tcx or ())) - set(before.tcx):
+            # Setting the link down flushes state that others added: restore that, too.
+            before, now = _with_current_state(before, now, taken), set_down_state(now)
+    ops += detach_new_xdp(Ns.HOST, before.link, now.link)
+    if before.tcx is not None and set(filter(_has_no_bpf_link, now.tcx or ())) - set(before.tcx):
         ops.append(DetachTcx(Ns.HOST, name, before.tcx))
     if before.tcx is not None and now.tcx is not None:
         ops += _attach_tcx(name, before.tcx, now.tcx)
-    ops += settle(Ns.HOST, name, settings_of(before.link), now.link)
+    ops += plan_settings(Ns.HOST, name, settings_of(before.link), now.link)
     ops += restore_offloads(before, now, name)
     if before.ethtool is not None and now.ethtool is not None:
         ops += restore_driver(before.ethtool, now.ethtool, name)
@@ -262,14 +262,14 @@ def _rename_on_return(link: Link, name: str) -> Plan:
 def _unexpired(state: LinkState, elapsed_s: int) -> LinkState:
     """Return the state to restore, with remaining lifetimes and without expired values.
 
-    Link-local addresses of the kernel are left out, because it creates them, unless that is off.
+    Link-local addresses that the kernel creates are left out.
     """
     routes = tuple(
         replace(route, expires_s=max(0, route.expires_s - elapsed_s))
         for route in state.routes
         if not route.expires_s or route.expires_s > elapsed_s
     )
-    alive = tuple(address for address in state.addresses if address.valid_s > elapsed_s)
+    unexpired = tuple(address for address in state.addresses if address.valid_s > elapsed_s)
     return replace(
         state,
         addresses=tuple(
@@ -278,21 +278,23 @@ def _unexpired(state: LinkState, elapsed_s: int) -> LinkState:
                 valid_s=_remaining(address.valid_s, elapsed_s),
                 preferred_s=_remaining(address.preferred_s, elapsed_s),
             )
-            for address in alive
-            if address.proto != IFAPROT_KERNEL_LL or MAKES_NONE in state.sysctls
+            for address in unexpired
+            if address.proto != IFAPROT_KERNEL_LL or NO_LINK_LOCAL in state.sysctls
         ),
-        routes=_still_possible(routes, state.addresses, alive),
+        routes=_without_expired(routes, state.addresses, unexpired),
     )
 
 
-def _still_possible(
-    routes: tuple[Route, ...], before: Sequence[Address], alive: Sequence[Address]
+def _without_expired(
+    routes: tuple[Route, ...], before: Sequence[Address], unexpired: Sequence[Address]
 ) -> tuple[Route, ...]:
     """Drop the routes that need an expired address."""
-    if len(alive) == len(before):
+    if len(unexpired) == len(before):
         return routes
     return tuple(
-        route for route in routes if fits(route, alive, routes) or not fits(route, before, routes)
+        route
+        for route in routes
+        if is_accepted(route, unexpired, routes) or not is_accepted(route, before, routes)
     )
 
 
@@ -300,7 +302,7 @@ def _remaining(lifetime_s: int, elapsed_s: int) -> int:
     return FOREVER if lifetime_s == FOREVER else max(0, lifetime_s - elapsed_s)
 
 
-def _with_all_of(before: LinkState, now: LinkState, others: frozenset[str]) -> LinkState:
+def _with_current_state(before: LinkState, now: LinkState, others: frozenset[str]) -> LinkState:
     """Return `before` with the additional state of `now`."""
     extra = _unexpired(now, 0)
     return replace(

@@ -20,19 +20,19 @@ from typing import Final
 from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
 from dranet_nri.errors import KernelError
 from dranet_nri.model import DETACH_FAILED, RESTORE_FAILED, Device, Failure, Observed
-from dranet_nri.plan.identity import why_unclear
+from dranet_nri.plan.identity import why_ambiguous
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.planner import is_restored, is_usable, make_plan
 from dranet_nri.plan.rdma import present_rdma, why_rdma_not_restored
 from dranet_nri.plan.refusals import explained
 from dranet_nri.plan.restore import RestoreTarget, is_permanent
-from dranet_nri.plan.routes.comparison import absent_legs
+from dranet_nri.plan.routes.comparison import absent_nexthops
 
-MAX_RESTORE_TRIES: Final = 10  # before a usable device counts as restored without the rest
+MAX_RESTORE_TRIES: Final = 10  # before a usable device counts as restored without the missing part
 MAX_MESSAGE: Final = 2000  # characters; bounds the size of a record
 GONE: Final = (
-    "it was deleted, moved to another namespace, or went with that of its pod; a process can keep"
-    " such a namespace: lsns --type net lists them, and nsenter --net enters one"
+    "it was deleted, moved to another namespace, or deleted with that of its pod; a process can"
+    " keep such a namespace: lsns --type net lists them, and nsenter --net enters one"
 )
 
 
@@ -41,12 +41,12 @@ class RestoreResult:
     """Result of one attempt to restore a device.
 
     Attributes:
-        home: whether it is restored.
+        restored: it is on the host, with everything that can be restored.
         text: why it is not, or what is missing; "" if nothing is.
         usable: see is_usable.
     """
 
-    home: bool
+    restored: bool
     text: str = ""
     usable: bool = False
 
@@ -57,7 +57,7 @@ def verify_restored(
     observed: Observed,
     failed: Sequence[tuple[Op, KernelError]],
     *,
-    alive: bool,
+    netns_exists: bool,
     tries_left: bool,
 ) -> RestoreResult:
     """Return whether a device is verified on the host after an attempt, or why not.
@@ -72,31 +72,31 @@ def verify_restored(
         desired: its desired state.
         observed: its location after the attempt.
         failed: the operations that the kernel refused.
-        alive: whether the pod's namespace exists.
+        netns_exists: whether the pod's namespace exists.
         tries_left: see has_tries_left.
     """
     subject = f"device {device.name} ({device.key.name})"
-    if _is_gone(device, observed):
-        return RestoreResult(home=True, text=f"{subject} is no more: {GONE}")
-    if observed.unclear:
-        return RestoreResult(home=False, text=why_unclear(device, observed.unclear))
+    if _no_longer_exists(device, observed):
+        return RestoreResult(restored=True, text=f"{subject} no longer exists: {GONE}")
+    if observed.ambiguous:
+        return RestoreResult(restored=False, text=why_ambiguous(device, observed.ambiguous))
     lost = why_rdma_not_restored(desired.rdma, observed.rdma)
     texts = [f"{subject}: {explained(failed[0][1], failed[0][0])}"] if failed else []
     texts = texts or _misnamed(desired, observed)
-    texts += [lost] if lost and (alive or present_rdma(desired.rdma, observed.rdma)) else []
+    texts += [lost] if lost and (netns_exists or present_rdma(desired.rdma, observed.rdma)) else []
     if not device.key.bus:
         desired = replace(desired, rdma=present_rdma(desired.rdma, observed.rdma))
-    home = is_restored(desired, observed)
-    usable = home or is_usable(desired, observed)
-    if usable and not home:
+    restored = is_restored(desired, observed)
+    usable = restored or is_usable(desired, observed)
+    if usable and not restored:
         texts = texts or [f"{subject}: without effect: {make_plan(desired, observed)[0]}"]
         if is_permanent(failed) or not tries_left:
             tries = "" if tries_left else f" after {MAX_RESTORE_TRIES} tries"
-            home, texts[-1] = True, f"{texts[-1]}; given back without it{tries}"
-    if home and desired.snapshot and not texts:
-        absent = absent_legs(desired.snapshot.routes, observed.taken_host_names)
-        texts = [f"{subject}: route {leg}, which is not on the host" for leg in absent]
-    return RestoreResult(home=home, text="; ".join(texts), usable=usable)
+            restored, texts[-1] = True, f"{texts[-1]}; restored without it{tries}"
+    if restored and desired.snapshot and not texts:
+        absent = absent_nexthops(desired.snapshot.routes, observed.taken_host_names)
+        texts = [f"{subject}: route {nexthop}, which is not on the host" for nexthop in absent]
+    return RestoreResult(restored=restored, text="; ".join(texts), usable=usable)
 
 
 def _misnamed(desired: RestoreTarget, observed: Observed) -> list[str]:
@@ -111,15 +111,15 @@ def _misnamed(desired: RestoreTarget, observed: Observed) -> list[str]:
     ]
 
 
-def _is_gone(device: Device, observed: Observed) -> bool:
+def _no_longer_exists(device: Device, observed: Observed) -> bool:
     """Whether a virtual device is in neither namespace, so that it cannot return."""
-    if observed.unclear:
+    if observed.ambiguous:
         return False
     return not device.key.bus and observed.host is None and observed.pod is None
 
 
 def message_of(text: str) -> str:
-    """Return a text for a failure: of bounded length, and Unicode, which pods' names may not be."""
+    """Return the message of a failure: of bounded length, and without lone surrogates."""
     return text.encode(errors="backslashreplace").decode()[:MAX_MESSAGE]
 
 
@@ -135,25 +135,25 @@ def has_tries_left(before: Failure | None) -> bool:
 
 
 def restore_failure(
-    returns: Sequence[RestoreResult], before: Failure | None, wall_s: int
+    results: Sequence[RestoreResult], before: Failure | None, wall_s: int
 ) -> Failure | None:
     """Return the failure to record after an attempt; the previous one if there is no new message.
 
     An attempt that does not count keeps count and time of the last counted one.
 
     Args:
-        returns: result of each device.
+        results: result of each device.
         before: the failure of the last attempt, None if it succeeded.
         wall_s: Unix seconds.
     """
-    texts = [result for result in returns if result.text]
-    if not texts:
+    reported = [result for result in results if result.text]
+    if not reported:
         return before
-    restoring = all(result.usable or result.home for result in returns) and all(
-        result.usable for result in texts
+    restoring = all(result.usable or result.restored for result in results) and all(
+        result.usable for result in reported
     )
     reason = RESTORE_FAILED if restoring else DETACH_FAILED
-    message = message_of("; ".join(result.text for result in texts))
+    message = message_of("; ".join(result.text for result in reported))
     if before is None or before.reason != reason:
         return Failure(reason, message, wall_s)
     if restoring and _is_before_backoff(before, wall_s):

@@ -2,7 +2,7 @@
 
 Rules:
 1. A corrupt file in a record's place, or an unreadable one, blocks: an operator must act.
-2. A quarantined record is a note. Its bytes are kept until an operator removes them.
+2. A quarantined record does not block. Its bytes stay until an operator removes them.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def of_allocations(reader: RecordReader[Allocation]) -> tuple[CorruptSummary, ..
             reader,
             uid,
             broken,
-            f"delete its pod, or run dra-shim release --claim-uid {uid}, which moves it aside",
+            f"delete its pod, or run dra-shim release --claim-uid {uid}, which quarantines it",
         )
         for uid, broken in sorted(reader.broken.items())
     )
@@ -50,18 +50,18 @@ def of_attachments(reader: RecordReader[Attachment]) -> tuple[CorruptSummary, ..
             reader,
             uid,
             broken,
-            "dranet-nri moves it aside when it runs"
+            "dranet-nri quarantines it when it runs"
             if isinstance(broken.error, StateCorruptError)
-            else "dranet-nri uses it as soon as it can, and gives what it may hold to no pod until"
-            " then; if that is on the host as it was, remove the file",
+            else "dranet-nri reads it as soon as possible, and gives the devices in it to no pod"
+            " until then; if they are restored on the host, remove the file",
         )
         for uid, broken in sorted(reader.broken.items())
     )
 
 
-def kept_in(path: Path) -> str:
+def quarantine_note(path: Path) -> str:
     """Return the note for quarantined bytes."""
-    return f"bytes kept in {path}; remove it when its pod is gone and nobody needs them"
+    return f"bytes kept in {path}; remove it when its pod has ended and they are not needed"
 
 
 def _corrupt_summary(
@@ -74,6 +74,6 @@ def _corrupt_summary(
     if broken.in_place:
         text = f"cannot be used: {broken.error} ({path}); {remedy}"
     else:
-        whose = f", of the pod with UID {broken.pod_uid}" if broken.pod_uid else ""
-        text = f"was quarantined{whose}: {broken.error}; {kept_in(path)}"
+        owner = f", of the pod with UID {broken.pod_uid}" if broken.pod_uid else ""
+        text = f"was quarantined{owner}: {broken.error}; {quarantine_note(path)}"
     return CorruptSummary(claim_uid, path, broken, text)

@@ -1,7 +1,7 @@
 """Heartbeat of the plugin: a file with the state of its loops, read by probes.
 
 The plugin has no listening socket. Its event loop writes the file every few seconds. Times are of
-CLOCK_BOOTTIME, which all processes of a node share and which setting the clock does not change.
+CLOCK_BOOTTIME, which is common to all processes of a node and not affected by clock changes.
 
 Rules:
 1. The liveness probe fails only for what a restart repairs: an event loop or a reconcile loop that
@@ -13,7 +13,6 @@ Rules:
 """
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -22,20 +21,20 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Final
 
-from dranet_nri.component.files import FileSystem, read_record_bytes, save
+from dranet_nri.component.files import FileSystem, read_file, save
 from dranet_nri.errors import StateCorruptError, StateError, StateVersionError
 
 NAME: Final = "heartbeat.json"
 BEAT_S: Final = 5.0  # period of the heartbeat
-MOST_S: Final = 30.0  # maximum age of a valid heartbeat
+MAX_AGE_S: Final = 30.0  # maximum age of a valid heartbeat
 ROUND_S: Final = 600.0  # maximum length of a reconcile round; hung repairs add ten seconds in all
 MAX_HUNG: Final = 16  # hung threads in a heartbeat
 MAX_TEXT: Final = 500  # characters of each text
 READABLE: Final = 0o644
 _VERSION: Final = 1
-_LIMIT: Final = 128 << 10  # bytes; more than all texts can take
-_LEAST: Final = 8 << 10  # bytes; fits all except hung threads with long texts
-_FULL: Final = frozenset({ENOSPC, EDQUOT})
+_MAX_BYTES: Final = 128 << 10  # bytes; more than all texts can take
+_MIN_BYTES: Final = 8 << 10  # bytes; fits all except hung threads with long texts
+_NO_SPACE: Final = frozenset({ENOSPC, EDQUOT})
 
 Kind = type | UnionType
 _FIELDS: Final[Mapping[str, Kind]] = {
@@ -46,7 +45,7 @@ _FIELDS: Final[Mapping[str, Kind]] = {
     "round_began_s": int | float | None,
     "round_due_s": int | float | None,
 }
-_STUCK: Final[Mapping[str, Kind]] = {"since_s": int | float, "claim": str, "step": str}
+_HUNG_FIELDS: Final[Mapping[str, Kind]] = {"since_s": int | float, "claim": str, "step": str}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +90,19 @@ class PluginHealth:
     """Health of the plugin, derived from its heartbeat; one line per problem.
 
     Attributes:
-        dead: failures that a restart may repair.
-        waiting: reasons why pods do not get their devices although the plugin runs.
+        not_live: failures that a restart may repair.
+        not_ready: reasons why pods do not get their devices although the plugin runs.
         remarks: other facts for an operator.
     """
 
-    dead: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
+    not_live: tuple[str, ...] = ()
+    not_ready: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property
-    def troubles(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """Return the reasons why pods do not get their devices now."""
-        return self.dead or self.waiting
+        return self.not_live or self.not_ready
 
 
 def boot_s() -> float:
@@ -118,7 +117,7 @@ def store(fs: FileSystem, run: Path, beat: Heartbeat) -> None:
     fit. A reader may then get a partial file; the kubelet repeats the probe.
 
     Raises:
-        OSError: it can't be written.
+        OSError: it cannot be written.
     """
     path = run / NAME
     stuck = tuple(
@@ -127,9 +126,9 @@ def store(fs: FileSystem, run: Path, beat: Heartbeat) -> None:
     )
     beat = replace(beat, trouble=beat.trouble[:MAX_TEXT], stuck=stuck)
     try:
-        save(fs, path, _encoded(beat, _LEAST, _LIMIT), durable=False, mode=READABLE)
+        save(fs, path, _encoded(beat, _MIN_BYTES, _MAX_BYTES), durable=False, mode=READABLE)
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in _NO_SPACE:
             raise
         size = path.stat().st_size
         fs.overwrite(path, _encoded(beat, size, size))
@@ -140,22 +139,18 @@ def load(run: Path) -> Heartbeat:
 
     Raises:
         FileNotFoundError: there is none.
-        OSError: it can't be read.
+        OSError: it cannot be read.
         StateError: it is not a file of this format.
     """
-    directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return _decoded(read_record_bytes(directory, NAME, _LIMIT))
-    finally:
-        os.close(directory)
+    return _decoded(read_file(run / NAME, _MAX_BYTES))
 
 
-def plugin_health(run: Path, *, most_s: float = MOST_S) -> PluginHealth:
+def plugin_health(run: Path, *, max_age_s: float = MAX_AGE_S) -> PluginHealth:
     """Return the plugin's health by the heartbeat in its directory, also without one.
 
     Args:
         run: the directory.
-        most_s: maximum age of the heartbeat in seconds.
+        max_age_s: maximum age of the heartbeat in seconds.
     """
     try:
         beat = load(run)
@@ -164,31 +159,37 @@ def plugin_health(run: Path, *, most_s: float = MOST_S) -> PluginHealth:
     except (StateError, OSError) as error:
         return PluginHealth((f"heartbeat of {run} cannot be read: {error}",))
     now_s = boot_s()
-    return PluginHealth(problems(beat, now_s, most_s=most_s), not_ready(beat), remarks(beat, now_s))
+    return PluginHealth(
+        liveness_problems(beat, now_s, max_age_s=max_age_s),
+        readiness_problems(beat),
+        remarks(beat, now_s),
+    )
 
 
-def problems(beat: Heartbeat, now_s: float, *, most_s: float = MOST_S) -> tuple[str, ...]:
+def liveness_problems(
+    beat: Heartbeat, now_s: float, *, max_age_s: float = MAX_AGE_S
+) -> tuple[str, ...]:
     """Return the failures that a restart may repair, one line each.
 
     Args:
         beat: the last heartbeat.
         now_s: seconds of CLOCK_BOOTTIME.
-        most_s: maximum age in seconds.
+        max_age_s: maximum age in seconds.
     """
     age_s = now_s - beat.beat_s
     if age_s < 0:
         return ("the heartbeat is of another boot of the machine",)
-    if age_s > most_s:
-        late = f"no heartbeat for {age_s:.0f} s, at most {most_s:g} s"
-        return (f"{late}: it ended, hangs, or cannot write it",)
+    if age_s > max_age_s:
+        late = f"no heartbeat for {age_s:.0f} s, at most {max_age_s:g} s"
+        return (f"{late}: the plugin ended, hangs, or cannot write it",)
     if beat.round_began_s is not None and now_s - beat.round_began_s > ROUND_S:
-        return (f"a round of repairs has been at work for {now_s - beat.round_began_s:.0f} s",)
+        return (f"a reconcile round has run for {now_s - beat.round_began_s:.0f} s",)
     if beat.round_due_s is not None and now_s - beat.round_due_s > ROUND_S:
-        return (f"a round of repairs is {now_s - beat.round_due_s:.0f} s late",)
+        return (f"a reconcile round is {now_s - beat.round_due_s:.0f} s late",)
     return ()
 
 
-def not_ready(beat: Heartbeat) -> tuple[str, ...]:
+def readiness_problems(beat: Heartbeat) -> tuple[str, ...]:
     """Return the reasons why pods do not get their devices now, one line each."""
     if beat.serving:
         return ()
@@ -214,11 +215,11 @@ def _encoded(beat: Heartbeat, least: int, most: int) -> bytes:
 
 def _decoded(data: bytes) -> Heartbeat:
     try:
-        fields = json.loads(data, parse_constant=_refused)
+        fields = json.loads(data, parse_constant=_refuse_constant)
         version = fields.pop("version")
         if version != _VERSION:
             raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
-        stuck = tuple(HungCall(**_checked(call, _STUCK)) for call in fields.pop("stuck"))
+        stuck = tuple(HungCall(**_checked(call, _HUNG_FIELDS)) for call in fields.pop("stuck"))
         return Heartbeat(**_checked(fields, _FIELDS), stuck=stuck)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
         raise StateCorruptError(f"{NAME}: not a heartbeat: {cause!r}") from cause
@@ -231,5 +232,5 @@ def _checked(fields: dict[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any
     return fields
 
 
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no time")
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not a time")

@@ -30,8 +30,8 @@ Rule = Callable[..., object]  # takes the value, raises InvalidValueError if it 
 Rules = Mapping[type, Mapping[str, Rule]]
 
 WHOLE: Final = ""  # the rules entry for the dataclass itself, after its fields
-_KEPT: Final = frozenset({AttachedDevice, Device, LinkState, NetworkConfig})
-_MOST_KEPT: Final = 64  # values of each of these types; a pod has up to 32 NICs
+_CACHED_TYPES: Final = frozenset({AttachedDevice, Device, LinkState, NetworkConfig})
+_MAX_CACHED: Final = 64  # values of each of these types; a pod has up to 32 NICs
 _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 64) - 1  # nsfs device and inode numbers are unsigned 64-bit
 _NAMES: Final[dict[type, str]] = {dict: "an object", list: "a list", NoneType: "null"}
@@ -207,8 +207,8 @@ def _optional(convert: Callable[[object], object], value: object) -> object:
 def _at(step: str, convert: Callable[[object], object], value: object) -> object:
     try:
         return convert(value)
-    except CodecError as misfit:
-        raise misfit.under(step) from None
+    except CodecError as error:
+        raise error.under(step) from None
 
 
 def _camel(name: str) -> str:
@@ -241,18 +241,18 @@ class _Shape:
             for field in fields(kind)
         )
         self._keys = frozenset(slot.key for slot in self._slots)
-        self._kept: dict[int, tuple[object, object]] = {}  # id of a value → the value, its JSON
+        self._cached: dict[int, tuple[object, object]] = {}  # id of a value → the value, its JSON
 
     def to_json(self, value: object) -> object:
         """Return an object that is shared with later calls, so it must not be changed."""
-        kept = self._kept.get(id(value))
-        if kept is not None:
-            return kept[1]
+        cached = self._cached.get(id(value))
+        if cached is not None:
+            return cached[1]
         result = self._new_json(value)
-        if self._kind in _KEPT:
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()  # atomic: several threads write records
-            self._kept[id(value)] = (value, result)  # the reference keeps the id valid
+        if self._kind in _CACHED_TYPES:
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()  # atomic: several threads write records
+            self._cached[id(value)] = (value, result)  # the reference keeps the id valid
         return result
 
     def _new_json(self, value: object) -> object:
@@ -263,8 +263,8 @@ class _Shape:
             if item != slot.default:
                 try:
                     result[slot.key] = slot.codec.to_json(item)
-                except CodecError as misfit:
-                    raise misfit.under(slot.key) from None
+                except CodecError as error:
+                    raise error.under(slot.key) from None
         _apply(self._whole, value)
         return result
 

@@ -3,9 +3,9 @@
 Rules:
 1. The directory is authoritative; the index is a cache that `refresh` updates.
 2. A reader writes nothing: a read-only mount suffices, and the directory need not exist yet.
-3. A broken record affects only its claim. It stays in `broken`, also in quarantine, until a valid
-   record replaces it: its pod may run, and its devices must not be used. An operator must act only
-   while `blocking`.
+3. A broken record affects only its claim. It stays in `broken`, also while quarantined, until a
+   valid record replaces it: its pod may run, and its devices must not be used. An operator must
+   act only while it is `blocking`.
 4. A record that could not be read is read again by each refresh.
 5. Not thread-safe: one thread at a time.
 """
@@ -99,8 +99,8 @@ class RecordReader(Generic[R]):
         self._records: dict[str, R] = {}
         self._pods: dict[str, set[str]] = {}
         self._broken: dict[str, CorruptRecord] = {}
-        self._touched: set[str] = set()
-        self._due: set[str] = set()  # to be read
+        self._changed: set[str] = set()
+        self._due: set[str] = set()  # keys to read
         self._all_due = True
         self._watch = Watch(directory)
         try:
@@ -139,9 +139,9 @@ class RecordReader(Generic[R]):
             StateError: no directory of the path can be watched.
             OSError: the directory cannot be read now; the next call tries again.
         """
-        self._take_in()
-        touched, self._touched = frozenset(self._touched), set()
-        return touched
+        self._read_changes()
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
 
     def rescan(self) -> frozenset[str]:
         """Read all records again, independent of events; return as refresh does."""
@@ -182,8 +182,8 @@ class RecordReader(Generic[R]):
 
     # ------------------------------------------------------------------- reading
 
-    def _take_in(self, own: str | None = None) -> None:
-        """Read the files of pending events, except the record that this process wrote."""
+    def _read_changes(self, own: str | None = None) -> None:
+        """Read the changed records, except the one that this process wrote."""
         changes = self._watch.drain()
         self._all_due = self._all_due or changes.everything
         named = {key for name in changes.names if (key := key_of(name))}
@@ -202,13 +202,13 @@ class RecordReader(Generic[R]):
         if now is None or not now.unread:
             self._due.discard(key)
         elif before is not None and before.unread:
-            return  # nothing new
-        self._touched.add(key)
+            return  # it was unread before as well
+        self._changed.add(key)
 
     def _read(self, key: str) -> None:
         """Read one record again."""
         found = self._load(self._watch.directory, key, name_of(key), "")
-        self._place(key, found if found is not None else self._load_quarantined(key))
+        self._index(key, found if found is not None else self._load_quarantined(key))
 
     def _all_keys(self) -> set[str]:
         """Return the keys of all present and former records."""
@@ -217,7 +217,8 @@ class RecordReader(Generic[R]):
         keys = {key for name in (*names, *originals) if (key := key_of(name))}
         return keys | self._records.keys() | self._broken.keys()
 
-    def _place(self, key: str, found: R | CorruptRecord | None) -> None:
+    def _index(self, key: str, found: R | CorruptRecord | None) -> None:
+        """Replace the record of a key in the index."""
         old = self._records.pop(key, None)
         self._broken.pop(key, None)
         if old is not None:
@@ -248,7 +249,7 @@ class RecordReader(Generic[R]):
             unread = StateError(f"{name}: cannot be read: {cause.strerror}")
             return replace(self._broken_record(key, below + name, unread, data), unread=True)
         if record.claim.uid != key:
-            wrong = StateCorruptError(f"{name}: holds the record of claim {record.claim.uid}")
+            wrong = StateCorruptError(f"{name}: has the record of claim {record.claim.uid}")
             return CorruptRecord(below + name, wrong, record.pod.uid)
         return record
 

@@ -5,8 +5,8 @@ Rules:
 2. `decode_*` accepts everything that `encode_*` returns, and returns an equal value.
 3. A change of the model's fields or defaults changes the format: increment VERSION, and add the
    conversion from the previous version to UPGRADES.
-4. An attach that begins can end: the size limit of an intent reserves room for its result, and that
-   of both for a failure.
+4. An attach that starts can be completed: the size limit of an intent reserves room for the result,
+   and those of both reserve room for a failure.
 """
 
 import json
@@ -73,8 +73,8 @@ def encode_attachment(attachment: Attachment) -> bytes:
     """
     data = _encode(attachment)
     phase = attachment.phase
-    if phase is Phase.INTENT and any(device.was_given for device in attachment.devices):
-        phase = Phase.ATTACHED  # it still has the facts that a result adds
+    if phase is Phase.INTENT and any(device.was_attached for device in attachment.devices):
+        phase = Phase.ATTACHED  # the intent has the results of the previous attach
     most = _MOST.get(phase, MAX_RECORD)
     size = len(data)
     if most < size <= MAX_RECORD and attachment.failure is not None:  # its room is reserved
@@ -100,7 +100,7 @@ def decode_attachment(data: bytes) -> Attachment:
 def salvage_pod_uid(data: bytes) -> str | None:
     """Return the pod's UID from the bytes of an unusable record, None if not found.
 
-    Its only use is to refuse that pod, so that a forged UID gains nothing.
+    It is only used to refuse that pod, so that a forged UID has no benefit.
     """
     found = _POD_UID.search(data)
     try:
@@ -112,8 +112,8 @@ def salvage_pod_uid(data: bytes) -> str | None:
 def salvage_devices(data: bytes) -> tuple[tuple[str, str], ...] | None:
     """Return the devices in the bytes of an unusable record, except those marked restored.
 
-    Its only use is to withhold these devices, so that a misread format refuses a pod and does not
-    release a device that is not restored.
+    It is only used to withhold these devices: a misread format refuses a pod, and does not release
+    a device that is not restored.
 
     Returns:
         Name and share id ("": exclusive) of each device; None if one is unknown.
@@ -152,8 +152,8 @@ def _decode(kind: type[R], data: bytes, most: int) -> R:
         raise StateCorruptError(f"$.kind: must be {kind.__name__!r}")
     try:
         return cast("R", _CODECS[kind].from_json(record))
-    except CodecError as misfit:
-        raise StateCorruptError(str(misfit)) from None
+    except CodecError as error:
+        raise StateCorruptError(str(error)) from None
 
 
 def _parse(data: bytes) -> Json:
@@ -165,7 +165,7 @@ def _parse(data: bytes) -> Json:
         raise StateCorruptError(f"$: {len(data)} bytes, not JSON: {cause}") from None
     match value:
         case DuplicateKey(key):
-            raise StateCorruptError(f"$: the key {key!r} stands twice")
+            raise StateCorruptError(f"$: the key {key!r} is repeated")
         case dict():
             return value
         case _:
@@ -173,7 +173,7 @@ def _parse(data: bytes) -> Json:
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _current(record: Json) -> Json:

@@ -4,8 +4,8 @@ Rules:
 1. The shim writes allocations, the plugin attachments. A lock file serializes the processes of one
    owner (the shim and its commands).
 2. An unusable record is never overwritten, reset or deleted. A corrupt one is moved to
-   `quarantine/` under a unique name. One of another version stays, and put is refused. The only
-   writer of a directory writes the record that it has in memory again.
+   `quarantine/` under a unique name. One of another version stays, and put is refused. The sole
+   writer of a directory then writes its copy in memory again.
 3. A change is durable when put or remove returns; if it raises, the old or the new record exists.
 """
 
@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Final, Generic, TypeVar
 
-from dranet_nri.component.files import FileSystem, KernelFileSystem, remove, remove_staged, save
+from dranet_nri.component.files import FileSystem, remove, remove_staged, save
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.model import Allocation, Attachment, parse_uid
 from dranet_nri.state.lock import OperationLock
@@ -61,7 +61,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         self.quarantined: dict[str, Path] = {}
         self._encode = encode
         self._fs = fs
-        _make(fs, directory)
+        _create(fs, directory)
         self._lock = OperationLock(directory / _LOCK)
         with self._lock:
             remove_staged(fs, directory)
@@ -78,13 +78,13 @@ class RecordStore(RecordReader[R], Generic[R]):
         key = record.claim.uid
         data = self._encode(record)
         with self._lock:
-            self._take_in()
+            self._read_changes()
             broken = self._broken.get(key)
             if broken is not None and broken.in_place:
                 raise broken.error
             save(self._fs, self._directory / name_of(key), data)
-            self._place(key, record)
-            self._take_in(own=key)
+            self._index(key, record)
+            self._read_changes(own=key)
 
     def remove(self, claim_uid: str) -> None:
         """Remove a claim's record, if any. An unusable one is quarantined.
@@ -95,14 +95,14 @@ class RecordStore(RecordReader[R], Generic[R]):
         """
         key = parse_uid(claim_uid)
         with self._lock:
-            self._take_in()
+            self._read_changes()
             broken = self._broken.get(key)
             if broken is not None and broken.in_place:
-                self._move_aside(key)
+                self._quarantine(key)
             else:
                 remove(self._fs, self._directory / name_of(key))
-            self._place(key, self._load_quarantined(key))
-            self._take_in(own=key)
+            self._index(key, self._load_quarantined(key))
+            self._read_changes(own=key)
 
     def _read(self, key: str) -> None:
         """Read one record again, and quarantine it if it is corrupt."""
@@ -113,7 +113,7 @@ class RecordStore(RecordReader[R], Generic[R]):
                 super()._read(key)  # another process may have replaced it meanwhile
                 if self._is_corrupt(key):
                     with suppress(OSError):  # it stays in place, and put is refused
-                        self._move_aside(key)
+                        self._quarantine(key)
                         if previous is not None:
                             save(self._fs, self._directory / name_of(key), self._encode(previous))
                     super()._read(key)
@@ -124,19 +124,19 @@ class RecordStore(RecordReader[R], Generic[R]):
             broken is not None and broken.in_place and isinstance(broken.error, StateCorruptError)
         )
 
-    def _move_aside(self, key: str) -> None:
-        shelf = self._directory / QUARANTINE
-        shelf.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+    def _quarantine(self, key: str) -> None:
+        quarantine = self._directory / QUARANTINE
+        quarantine.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
         # No other process creates files here: this one owns the lock.
-        free = (shelf / f"{name_of(key)}.{number}" for number in count(1))
+        free = (quarantine / f"{name_of(key)}.{number}" for number in count(1))
         target = next(path for path in free if not os.path.lexists(path))
         self._fs.replace(self._directory / name_of(key), target)
         self.quarantined[key] = target
-        self._fs.sync_directory(shelf)
+        self._fs.sync_directory(quarantine)
         self._fs.sync_directory(self._directory)
 
 
-def _make(fs: FileSystem, directory: Path) -> None:
+def _create(fs: FileSystem, directory: Path) -> None:
     for path in reversed((directory, *directory.parents)):
         if not path.is_dir():
             path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
@@ -148,9 +148,7 @@ class AllocationStore(RecordStore[Allocation]):
 
     def __init__(self, directory: Path = ALLOCATIONS, *, fs: FileSystem | None = None) -> None:
         """See RecordStore."""
-        super().__init__(
-            directory, decode_allocation, encode_allocation, fs=fs or KernelFileSystem()
-        )
+        super().__init__(directory, decode_allocation, encode_allocation, fs=fs or FileSystem())
 
 
 class AttachmentStore(RecordStore[Attachment]):
@@ -160,6 +158,4 @@ class AttachmentStore(RecordStore[Attachment]):
 
     def __init__(self, directory: Path = ATTACHMENTS, *, fs: FileSystem | None = None) -> None:
         """See RecordStore."""
-        super().__init__(
-            directory, decode_attachment, encode_attachment, fs=fs or KernelFileSystem()
-        )
+        super().__init__(directory, decode_attachment, encode_attachment, fs=fs or FileSystem())

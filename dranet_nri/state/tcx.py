@@ -1,19 +1,18 @@
 """TCX file: host facts that need privilege to read, written by the plugin for the shim.
 
-It has, for each link of the host's network namespace, the names of its TCX programs, the kinds of
-links in other namespaces that run over it, and the kinds of encryption that send through it. The
-shim has no capability to read them.
+For each link of the host's network namespace, it has the names of its TCX programs, the kinds of
+its upper links in other namespaces, and the kinds of encryption that send through it. The shim has
+no capability to read them.
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.component.files import FileSystem, read_record_bytes, save
+from dranet_nri.component.files import FileSystem, read_file, save
 from dranet_nri.errors import StateCorruptError, StateVersionError
 
 NAME: Final = "facts.json"
@@ -25,7 +24,7 @@ _PROGRAM: Final = re.compile(r"[0-9A-Za-z_.]{1,15}")  # BPF_OBJ_NAME_LEN, linux/
 _KIND: Final = re.compile(r"[!-~]{1,55}")  # MODULE_NAME_LEN of Linux
 
 Programs = Mapping[int, tuple[str, ...]]  # ifindex -> names
-Above = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of links of other namespaces over it
+UpperKinds = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of upper links in other namespaces
 Underlays = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of encryption that send through it
 
 
@@ -34,7 +33,7 @@ class PrivilegedFacts:
     """Host facts that need privilege to read."""
 
     programs: Programs = field(default_factory=dict)
-    above: Above = field(default_factory=dict)
+    upper_kinds: UpperKinds = field(default_factory=dict)
     underlays: Underlays = field(default_factory=dict)
 
 
@@ -42,7 +41,7 @@ def encoded(facts: PrivilegedFacts) -> bytes:
     """Return the file's content."""
     tcx, above, underlays = (
         {str(index): by_ifindex[index] for index in sorted(by_ifindex)}
-        for by_ifindex in (facts.programs, facts.above, facts.underlays)
+        for by_ifindex in (facts.programs, facts.upper_kinds, facts.underlays)
     )
     written = {"version": _VERSION, "tcx": tcx, "above": above, "underlays": underlays}
     return json.dumps(written).encode()
@@ -65,7 +64,7 @@ def decoded(data: bytes) -> PrivilegedFacts:
             _decoded_names(fields.get("underlays", {}), _KIND),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
-        raise StateCorruptError(f"{NAME}: not what the plugin writes: {cause!r}") from cause
+        raise StateCorruptError(f"{NAME}: not a file of the plugin: {cause!r}") from cause
 
 
 def store(fs: FileSystem, run: Path, content: bytes) -> None:
@@ -85,15 +84,9 @@ def load(run: Path) -> PrivilegedFacts:
         StateError: it is not a file of this format.
     """
     try:
-        directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return decoded(read_file(run / NAME, _LIMIT))
     except FileNotFoundError:
         return PrivilegedFacts()
-    try:
-        return decoded(read_record_bytes(directory, NAME, _LIMIT))
-    except FileNotFoundError:
-        return PrivilegedFacts()
-    finally:
-        os.close(directory)
 
 
 def _decoded_names(
@@ -107,5 +100,5 @@ def _names(names: object, allowed: re.Pattern[str]) -> tuple[str, ...]:
         raise TypeError(f"names: {names!r}")
     for name in names:
         if not allowed.fullmatch(name):
-            raise ValueError(f"{name!r} is no name")
+            raise ValueError(f"{name!r} is not a name")
     return tuple(names)

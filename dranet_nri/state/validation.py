@@ -1,7 +1,7 @@
 """Value rules of records, beyond the types of their fields.
 
-A record is input from another process. These rules prevent a name that is a path, an interface name
-such as `all` of `conf/all`, and an address that is not one. The *combination* of values is checked
+A record is input from another process. These rules refuse, for example, a name that is a path, and
+the interface name `all`, which is a directory of sysctls. The *combination* of values is checked
 where the claim's parameters are parsed.
 """
 
@@ -115,7 +115,7 @@ def own_name(text: str) -> None:
     """Check the name of a device that is renamed or whose sysctls are written."""
     kernel_name(text)
     if text in RESERVED_NAMES:
-        raise InvalidValueError(f"{text!r}: is reserved and names no network device to move")
+        raise InvalidValueError(f"{text!r}: is reserved, not the name of a device")
 
 
 def _prefix(text: str) -> None:
@@ -140,10 +140,10 @@ def _pci(text: str) -> None:
 
 def _require_device_key(key: DeviceKey) -> None:
     if not (key.parent or key.name):
-        raise InvalidValueError("names neither a parent nor an interface: it could be any device")
+        raise InvalidValueError("has neither parent nor interface name; it could be any device")
 
 
-def _few_routes(state: NetworkConfig | LinkState) -> None:
+def _check_route_count(state: NetworkConfig | LinkState) -> None:
     if len(state.routes) > MAX_ROUTES:
         raise InvalidValueError(
             f"routes: {len(state.routes)} routes, at most {MAX_ROUTES} per NIC; "
@@ -151,7 +151,7 @@ def _few_routes(state: NetworkConfig | LinkState) -> None:
         )
 
 
-def _named_claim(allocation: Allocation) -> None:
+def _require_claim_name(allocation: Allocation) -> None:
     if not (allocation.claim.namespace and allocation.claim.name):
         raise InvalidValueError("claim: namespace and name must not be empty")
 
@@ -163,16 +163,16 @@ def _require_unique_devices(allocation: Allocation) -> None:
         if item.admin_access:
             continue
         if where in places:
-            raise InvalidValueError(f"devices: {item.device.name} is given twice")
+            raise InvalidValueError(f"devices: {item.device.name} is repeated")
         places.add(where)
 
 
-def _whole_allocation(allocation: Allocation) -> None:
-    _named_claim(allocation)
+def _check_allocation(allocation: Allocation) -> None:
+    _require_claim_name(allocation)
     _require_unique_devices(allocation)
 
 
-def _of_ipv4(lease: Lease) -> None:
+def _check_ipv4(lease: Lease) -> None:
     if ":" in lease.address or ":" in lease.server:
         raise InvalidValueError("address and server of a lease must be IPv4")
 
@@ -196,7 +196,7 @@ _nonce = _matches(r"[A-Za-z0-9]{1,64}", "1 to 64 letters and digits")
 _hex_id = _matches(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", "an id of letters, digits, _ -")
 _family = _matches(r"ipv4|ipv6|mpls", "ipv4, ipv6 or mpls")
 _sysctl_key = _matches(r"[a-z0-9_]{1,64}", "a sysctl of one interface")
-_alias = _matches(r"dra\.net/[A-Za-z0-9./_-]{1,200}", "an alias that we give")
+_alias = _matches(r"dra\.net/[A-Za-z0-9./_-]{1,200}", "an alias of the plugin")
 _guid = _matches(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", "a GUID like 0c42:a103:0065:5a1e")
 _switch = _matches(r"[ -~]{1,31}", "a name as ethtool shows it")
 _setting = _matches(r"[a-z]{1,16}\.[A-Za-z]{1,32}", "a driver setting like rings.rx")
@@ -240,7 +240,7 @@ RULES: Final[Rules] = {
         "nonce": _nonce,
         "boot_id": _optional(_hex_id),
         "pod_claim_name": _optional(_token),
-        WHOLE: _whole_allocation,
+        WHOLE: _check_allocation,
     },
     InterfaceConfig: {
         "name": own_name,
@@ -274,7 +274,7 @@ RULES: Final[Rules] = {
         "table": _u32,
     },
     NeighbourConfig: {"destination": _ip, "hardware_addr": _mac},
-    NetworkConfig: {WHOLE: _few_routes},
+    NetworkConfig: {WHOLE: _check_route_count},
     Switches: {"on": _switch, "off": _switch},
     EthtoolState: {"active": _switch},
     DriverSetting: {"name": _setting, "value": _u32, "maximum": _u32},
@@ -299,7 +299,7 @@ RULES: Final[Rules] = {
     },
     XdpProgram: {"id": _u32},
     TcxProgram: {"id": _u32, "link": _u32},
-    LinkState: {"master_name": _optional(kernel_name), WHOLE: _few_routes},
+    LinkState: {"master_name": _optional(kernel_name), WHOLE: _check_route_count},
     Address: {
         "cidr": _prefix,
         "label": kernel_text,
@@ -368,7 +368,7 @@ RULES: Final[Rules] = {
         "lease_s": _size,
         "renew_s": _u32,
         "rebind_s": _u32,
-        WHOLE: _of_ipv4,
+        WHOLE: _check_ipv4,
     },
     RdmaLink: {"index": _u32, "name": _sysfs_name, "node_guid": _optional(_guid)},
     CharDevice: {"path": _absolute, "major": _u32, "minor": _u32},

@@ -140,7 +140,7 @@ class Subject:
     def detach(self) -> None:
         """Bring them home."""
         assert self.record is not None
-        self.record = self.executor.detach(self.record, netns_alive=True)
+        self.record = self.executor.detach(self.record, netns_exists=True)
         assert self.record.phase is Phase.HOME
 
 

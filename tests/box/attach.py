@@ -345,7 +345,7 @@ def test_forged_record_for_an_owned_nic_is_refused_with_the_owner(
     pod, _ = start_pod(cri, "owner", nics[:1])
     forge_record("owner", "thief")
 
-    refused(cri, "thief", r"held by pod default/owner")
+    refused(cri, "thief", r"owned by pod default/owner")
 
     remove(cri, pod)
     release("thief-uid")
@@ -366,7 +366,7 @@ def test_second_pod_on_the_claim_is_refused_with_the_owner(
     pod, _ = start_pod(cri, "first", nics[:1])
     second = cri.run_pod("second")
 
-    with pytest.raises(CriError, match=r"pod default/first holds"):
+    with pytest.raises(CriError, match=r"pod default/first owns"):
         cri.create_container(second, spec=ContainerSpec(cdi_devices=cdi_of("first")))
 
     remove(cri, pod)

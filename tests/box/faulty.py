@@ -63,7 +63,7 @@ def _marked(mark: Path, step: str) -> Iterator[None]:
 
 def lay() -> None:
     """Let every step of this process meet the faults, and shorten its patience."""
-    plain = NetlinkSession._space
+    plain = NetlinkSession._namespace
     stop = HookHandler.stop_pod_sandbox
 
     def space(session: NetlinkSession, ns: Ns, what: str) -> Namespace:
@@ -76,7 +76,7 @@ def lay() -> None:
         await asyncio.to_thread(meet, f"hook StopPodSandbox {pod}")
         await stop(plugin, pod)
 
-    NetlinkSession._space = space  # type: ignore[method-assign, assignment]
+    NetlinkSession._namespace = space  # type: ignore[method-assign, assignment]
     HookHandler.stop_pod_sandbox = stopped  # type: ignore[method-assign, assignment]
     process.AttachController = partial(AttachController, hang_timeout_s=HANG_TIMEOUT_S)  # type: ignore[assignment, attr-defined]
     process.Reconciler = partial(Reconciler, hang_wait_s=HANG_TIMEOUT_S)  # type: ignore[assignment, attr-defined]

@@ -54,7 +54,7 @@ def with_options(
     return (
         struct.pack("!BBBBIHH", 2, 1, 6, 0, message.xid, 0, 0)
         + packed(message.client)
-        + packed(message.yours)
+        + packed(message.offered)
         + bytes(8)
         + bytes.fromhex(message.mac.replace(":", "")).ljust(16, b"\0")
         + sname.ljust(64, b"\0")
@@ -71,7 +71,7 @@ def decoded(payload: bytes) -> DhcpMessage:
 
 
 GIVEN = DhcpMessage(
-    DhcpMessageType.ACK, 0, "", yours="10.77.0.50", server="10.77.0.1", mask=24, lease_s=3600
+    DhcpMessageType.ACK, 0, "", offered="10.77.0.50", server="10.77.0.1", mask=24, lease_s=3600
 )
 
 

@@ -79,7 +79,7 @@ class FakeHost:
                 replace(
                     netdev,
                     tcx_programs=tcx.programs.get(netdev.link.index, ()),
-                    above_elsewhere=tcx.above.get(netdev.link.index, ()),
+                    foreign_upper_kinds=tcx.upper_kinds.get(netdev.link.index, ()),
                     underlay_of=tcx.underlays.get(netdev.link.index, ()),
                 )
                 for netdev in facts.netdevs

@@ -247,7 +247,7 @@ class FakeKernel:
     def session(self, netns: NetnsId | None) -> FakeSession:
         """Open a session."""
         if netns is not None and netns not in self.held:
-            raise KernelError(f"enter {netns.path}", ESTALE, "the namespace is not held")
+            raise KernelError(f"enter {netns.path}", ESTALE, "the namespace is not referenced")
         self.open_sessions += 1
         return FakeSession(self, netns)
 
@@ -286,7 +286,7 @@ class FakeKernel:
         netns: NetnsId | None,
         identity: DeviceIdentity | None,
         *,
-        bare: bool = False,
+        link_only: bool = False,
     ) -> Observed:
         """Observe the device on the host and in netns."""
         if self._blind:
@@ -299,19 +299,19 @@ class FakeKernel:
             key, pod_name, links, self._in_pod(pod, key, pod_name, identity), identity
         )
         here, there = located.host, located.pod
-        self.whole_pods += there is not None and not bare
+        self.whole_pods += there is not None and not link_only
         state = None if there is None else pod.state(pod.at("observe", there.index))
         return Observed(
             host=None if here is None else host.state(host.at("observe", here.index)),
-            pod=LinkState(state.link) if state and bare else state,
+            pod=LinkState(state.link) if state and link_only else state,
             taken_host_names=host.taken(here),
             taken_pod_names=pod.taken(there),
             host_rules=tuple(host.rules),
-            pod_rules=() if bare else tuple(pod.rules),
+            pod_rules=() if link_only else tuple(pod.rules),
             lost_with_rdma=links_lost_with(
                 here, [e for e in links if e.arphrd == ARPHRD_INFINIBAND]
             ),
-            unclear=located.unclear,
+            ambiguous=located.ambiguous,
         )
 
     def _in_pod(

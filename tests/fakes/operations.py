@@ -8,7 +8,7 @@ from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, IpoibState, Link, Ns, Switches
-from dranet_nri.plan.lease import DropAddress, LeaseAddress
+from dranet_nri.plan.lease_ops import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -69,7 +69,7 @@ LinkOp = (
 
 
 def carry(entry: FakeLink, source: Namespace, target: Namespace, name: str) -> None:
-    """Move a link: it arrives down and bare, with its altnames as far as they are free."""
+    """Move a link: it arrives down and link_only, with its altnames as far as they are free."""
     source.drop(entry)
     taken = target.taken(None)
     indexes = {other.link.index for other in target.links}
@@ -102,7 +102,7 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
         case MoveLink():
             _move(op, what, spaces[op.source], spaces[op.target])
         case AddRoute(ns, name, route):
-            spaces[ns].add_route(what, name, route, beside=ns is Ns.HOST)
+            spaces[ns].add_route(what, name, route, append=ns is Ns.HOST)
         case AddRule(ns, rule):
             spaces[ns].add_rule(what, rule)
         case SetDown(ns, index):

@@ -117,7 +117,7 @@ class FakeRdmaCore:
         if device.netns != source:
             raise KernelError(what, ENODEV, "it is in another namespace")
         if not device.movable:
-            raise KernelError(what, EOPNOTSUPP, "its driver can't")
+            raise KernelError(what, EOPNOTSUPP, "its driver cannot")
         self.carry(device, target)
 
     def carry(self, device: FakeRdma, target: NetnsId) -> None:

@@ -25,7 +25,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.child import ALIAS
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import Op
-from dranet_nri.plan.routes.comparison import Slot
+from dranet_nri.plan.routes.comparison import RouteKey
 from tests.fakes.dhcp import FakeDhcpServer
 from tests.fakes.world import DEFAULTS, HOST_NETNS
 
@@ -52,12 +52,12 @@ class FakeSession:
         pod_name: str,
         identity: DeviceIdentity | None = None,
         *,
-        bare: bool = False,
+        link_only: bool = False,
         sysctls: Collection[Sysctl] | None = None,
     ) -> Observed:
         """Look for the device."""
         self._open("observe")
-        return self.kernel.look(key, pod_name, self.netns, identity, bare=bare)
+        return self.kernel.look(key, pod_name, self.netns, identity, link_only=link_only)
 
     def pod_link(self, name: str) -> Link:
         """Return the pod's link of that name as it is now."""
@@ -95,14 +95,14 @@ class FakeSession:
 
     def host_facts(self) -> HostFacts:
         """Return what the host's links are judged by."""
-        self._open("look at the host's links")
+        self._open("read the host's links")
         self.kernel.judged += 1
         return self.kernel.space().facts()
 
-    def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
+    def pod_route_keys(self, except_links: Collection[int]) -> Mapping[RouteKey, str]:
         """Return the places that routes of the pod have."""
         self._open("dump routes of the pod")
-        return self.kernel.space(self.netns).slots(but)
+        return self.kernel.space(self.netns).slots(except_links)
 
     def ethtool(self, ns: Ns, index: int, groups: Collection[str] = ()) -> EthtoolState | None:
         """Return features, private flags and driver settings of a link."""
@@ -113,9 +113,9 @@ class FakeSession:
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
         """Return what runs on a link by TCX."""
-        self._open("ask for TCX programs")
+        self._open("query TCX programs")
         space = self.kernel.space(None if ns is Ns.HOST else self.netns)
-        found = tuple(space.at("ask for TCX programs", index).tcx)
+        found = tuple(space.at("query TCX programs", index).tcx)
         return found if self.kernel.reports_programs else None
 
     def rdma(self, identity: RdmaIdentity) -> ObservedRdma:

@@ -37,8 +37,15 @@ from dranet_nri.model import (
     TcxProgram,
     switches,
 )
-from dranet_nri.plan.routes.comparison import Slot, connected, legs_of, lost_routes, over, slot_of
-from dranet_nri.plan.settings.driver import spread
+from dranet_nri.plan.routes.comparison import (
+    RouteKey,
+    connected,
+    lost_routes,
+    nexthops_of,
+    route_key,
+    with_nexthops,
+)
+from dranet_nri.plan.settings.driver import equal_table
 from tests.fakes.routing import is_v6, single, stored
 
 NSFS_DEV: Final = 4
@@ -150,7 +157,9 @@ class FakeLink:
             if setting.name == "channels.combined" and self.rss is not None:
                 if max(self.rss.table) >= setting.value and self.rss_set:
                     raise KernelError(what, EINVAL, "too low for the indirection table")
-                remaining = self.rss.table if self.rss_set else spread(setting.value, RSS_ENTRIES)
+                remaining = (
+                    self.rss.table if self.rss_set else equal_table(setting.value, RSS_ENTRIES)
+                )
                 self.rss = RssState(remaining, setting.value)
             self.driver[setting.name] = replace(found, value=setting.value)
 
@@ -161,7 +170,7 @@ class FakeLink:
         if table and max(table) >= self.rss.queues:
             raise KernelError(what, EINVAL, "there is no such queue")
         self.rss_set = bool(table)
-        self.rss = replace(self.rss, table=table or spread(self.rss.queues, RSS_ENTRIES))
+        self.rss = replace(self.rss, table=table or equal_table(self.rss.queues, RSS_ENTRIES))
 
     def names(self) -> frozenset[str]:
         """Return the name and the alternative ones."""
@@ -269,7 +278,7 @@ class Namespace:
         netdevs = tuple(NetDevice(link.link, tuple(link.addresses)) for link in self.links)
         return HostFacts(netdevs=netdevs, default_routes=self.default_routes())
 
-    def slots(self, but: Collection[int]) -> dict[Slot, str]:
+    def slots(self, except_links: Collection[int]) -> dict[RouteKey, str]:
         """Return the places that routes have, but for those of these links; connected ones too."""
         routes = [
             *self.routes,
@@ -281,9 +290,9 @@ class Namespace:
             ),
         ]
         return {
-            slot_of(route): entry.link.name
+            route_key(route): entry.link.name
             for entry, route in reversed(routes)
-            if entry.link.index not in but
+            if entry.link.index not in except_links
         }
 
     def drop(self, entry: FakeLink) -> None:
@@ -318,30 +327,30 @@ class Namespace:
                 remaining.append((survivor, single(replace(route, nexthops=(*own, *rest)))))
         self.routes = remaining
 
-    def add_route(self, what: str, name: str, route: Route, *, beside: bool = True) -> None:
-        """Add a route unless an equal one is there, beside others of its slot if it may."""
+    def add_route(self, what: str, name: str, route: Route, *, append: bool = True) -> None:
+        """Add a route unless an equal one exists; `append` allows others with its key."""
         entry = self.named(what, name)
         target = stored(route)
-        for hop in legs_of(target):
-            _require_usable(what, self.named(what, hop.device or name), target, hop, far=beside)
+        for hop in nexthops_of(target):
+            _require_usable(what, self.named(what, hop.device or name), target, hop, far=append)
         owned = {ip_interface(a.cidr).ip for e in self.links for a in e.addresses}
         if target.source and ip_address(target.source) not in owned:
             raise KernelError(what, EINVAL, "Invalid prefsrc address")
-        others = [held for held in self.routes if slot_of(held[1]) == slot_of(target)]
+        others = [held for held in self.routes if route_key(held[1]) == route_key(target)]
         visible = (_seen_from(entry, owner, present) for owner, present in others)
         devices = {link.link.name for link in self.links}
         if not lost_routes((target,), filter(None, visible), devices):
             return
-        if others and not beside:
+        if others and not append:
             raise KernelError(what, EEXIST, "another route is there")
         legs = _named_legs(entry, target)
         for owner, present in others:
             have = _named_legs(owner, present)
             joined = is_v6(target.destination) and _has_gateway(target) and _has_gateway(present)
             if joined:
-                missing = [leg for leg in legs_of(target) if _named(entry, leg) not in have]
-                own = legs_of(_as_seen_from(entry, owner, present))
-                target = over(target, (*own, *missing))
+                missing = [leg for leg in nexthops_of(target) if _named(entry, leg) not in have]
+                own = nexthops_of(_as_seen_from(entry, owner, present))
+                target = with_nexthops(target, (*own, *missing))
             if joined or have < legs:
                 self.routes.remove((owner, present))
         self.routes.append((entry, target))
@@ -371,8 +380,8 @@ def _seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route | None:
 def _as_seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route:
     """Return the route with legs named relative to entry, which it need not use."""
     names = {"": owner.link.name, entry.link.name: ""}
-    legs = (replace(leg, device=names.get(leg.device, leg.device)) for leg in legs_of(route))
-    return over(route, tuple(legs))
+    legs = (replace(leg, device=names.get(leg.device, leg.device)) for leg in nexthops_of(route))
+    return with_nexthops(route, tuple(legs))
 
 
 def _named(entry: FakeLink, leg: NextHop) -> tuple[str, str]:
@@ -380,12 +389,12 @@ def _named(entry: FakeLink, leg: NextHop) -> tuple[str, str]:
 
 
 def _named_legs(entry: FakeLink, route: Route) -> set[tuple[str, str]]:
-    return {_named(entry, leg) for leg in legs_of(route)}
+    return {_named(entry, leg) for leg in nexthops_of(route)}
 
 
 def _has_gateway(route: Route) -> bool:
     """Whether IPv6 makes it one with others that have a gateway (rt6_qualify_for_ecmp)."""
-    return bool(legs_of(route)[0].gateway)
+    return bool(nexthops_of(route)[0].gateway)
 
 
 def _require_usable(what: str, entry: FakeLink, route: Route, hop: NextHop, *, far: bool) -> None:

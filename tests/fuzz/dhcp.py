@@ -15,8 +15,8 @@ from dranet_nri.dhcp import (
     payload_of,
 )
 from dranet_nri.model import FOREVER, Lease, Link
-from dranet_nri.plan.lease import add_lease
-from dranet_nri.plan.leased import leased_network
+from dranet_nri.plan.lease_network import network_with_lease
+from dranet_nri.plan.lease_ops import add_lease
 from dranet_nri.plan.pod_network import PodNetwork
 from tests.fakes.dhcp import SERVER_MAC, decoded, option, reply_bytes
 from tests.fuzz.target import Target
@@ -66,7 +66,7 @@ def _check(action: Action) -> None:
                 0 <= lease.renew_s <= lease.rebind_s <= lease.lease_s
             )
             assert add_lease("net1", lease, _BEGAN).address.valid_s > 0
-            leased_network(PodNetwork("net1"), action, Link(2, "net1", max_mtu=9000))
+            network_with_lease(PodNetwork("net1"), action, Link(2, "net1", max_mtu=9000))
         case _:
             assert action.why
 
@@ -79,7 +79,13 @@ def packet_bytes(message: DhcpMessage, *more: bytes) -> bytes:
 
 
 OFFER = DhcpMessage(
-    DhcpMessageType.OFFER, _XID, _MAC, yours="10.77.0.50", server="10.77.0.1", mask=24, lease_s=120
+    DhcpMessageType.OFFER,
+    _XID,
+    _MAC,
+    offered="10.77.0.50",
+    server="10.77.0.1",
+    mask=24,
+    lease_s=120,
 )
 ACK = replace(
     OFFER,

@@ -98,8 +98,8 @@ _NO_NIC_LOST: Final = (
     Break(
         "a second attach forgets the snapshot of the first",
         "dranet_nri/attach/desired.py",
-        "carried_over = replace(device, shared_rdma=(), warnings=(), lease=None)",
-        "carried_over = replace(device, shared_rdma=(), warnings=(), lease=None, snapshot=None)",
+        "recorded = replace(device, shared_rdma=(), warnings=(), lease=None)",
+        "recorded = replace(device, shared_rdma=(), warnings=(), lease=None, snapshot=None)",
         f"{_TEST_DETACH}::test_second_attempt_keeps_the_snapshot_of_the_first",
     ),
     Break(
@@ -112,28 +112,28 @@ _NO_NIC_LOST: Final = (
     Break(
         "hardware of a dead namespace counts as home",
         _RETRY,
-        "if _is_gone(device, observed):",
-        "if not alive:",
+        "if _no_longer_exists(device, observed):",
+        "if not netns_exists:",
         f"{_TEST_DETACH}::test_hardware_of_a_dead_namespace_is_restored_after_the_kernel_returns_it",
     ),
     Break(
         "a device is called home without looking",
         _RETRY,
-        "home = is_restored(desired, observed)",
-        "home = True",
+        "restored = is_restored(desired, observed)",
+        "restored = True",
         f"{_TEST_DETACH}::test_missing_device_keeps_the_claim_in_detaching",
     ),
     Break(
         "lifetimes come back as if no time had passed",
         "dranet_nri/attach/execution/restorer.py",
-        "elapsed = self.boot() - device.snapshot_s",
-        "elapsed = 0",
+        "            self.boot() - device.snapshot_s,\n",
+        "            0,\n",
         f"{_TEST_DETACH}::test_address_lifetimes_are_reduced_by_the_time_in_the_pod",
     ),
     Break(
         "a second sandbox supersedes a record that still has devices",
         _ATTACHER,
-        "if record.is_away:",
+        "if record.is_unrestored:",
         "if False:",
         f"{_TEST_PLUGIN}::test_device_that_cannot_be_restored_keeps_its_record",
     ),
@@ -222,7 +222,7 @@ _FAIL_CLOSED: Final = (
     Break(
         "a container is created without its NIC",
         _PLUGIN,
-        "        refuse_unattached(pod, container, uids, records)\n",
+        "        check_attached(pod, container, uids, records)\n",
         "",
         "tests/dranet_nri/hooks/test_trouble.py"
         "::test_container_with_the_claim_file_is_refused_without_the_nic",
@@ -285,7 +285,7 @@ _RDMA: Final = (
     Break(
         "an RDMA mode that is demanded is not",
         _FABRIC,
-        "if demanded not in {None, mode}:",
+        "if required not in {None, mode}:",
         "if False:",
         f"{_TEST_FABRIC}::test_rdma_mode_other_than_the_required_one_is_refused_with_the_remedy",
     ),
@@ -299,14 +299,14 @@ _RDMA: Final = (
     Break(
         "a pod is attached without the RDMA device that its driver took away",
         _FABRIC,
-        "if not before:",
+        "if not rdma:",
         "if False:",
         f"{_TEST_HOME}::test_rdma_device_removed_by_its_driver_is_refused",
     ),
     Break(
         "of two RDMA devices the one in the pod is forgotten",
         _FABRIC,
-        "return (*kept, ",
+        "return (*recorded, ",
         "return (*before[:0], ",
         f"{_TEST_HOME}::test_recreated_rdma_device_does_not_hide_the_one_in_the_pod",
     ),
@@ -327,7 +327,7 @@ _RDMA: Final = (
     Break(
         "a NIC takes the software RDMA device on it along, for good",
         _FABRIC,
-        "if ending and observed.rdma.mode is RdmaMode.SHARED and observed.host is not None:",
+        "if software and observed.rdma.mode is RdmaMode.SHARED and observed.host is not None:",
         "if False:",
         "tests/dranet_nri/attach/test_rdma_files.py"
         "::test_nic_with_a_software_rdma_device_is_refused_before_the_move",

@@ -30,7 +30,7 @@ FIELD: Final = (
     Break(
         "a host route is lost whose gateway the host no longer reaches",
         "dranet_nri/kernel/ip/routes.py",
-        "partial(_put_back if beside else _put, netlink, what)",
+        "partial(_put_with_gateways if append else _put, netlink, what)",
         "partial(_put, netlink, what)",
         "tests/system/kernel/test_far_gateways.py"
         "::test_route_with_an_unreachable_gateway_is_restored",
@@ -141,7 +141,7 @@ FIELD: Final = (
     Break(
         "two devices of a pod get one route with one metric",
         "dranet_nri/plan/routes/conflicts.py",
-        "        places.given.add(place)\n",
+        "        keys.assigned.add(free)\n",
         "",
         f"{_TEST_BESIDE}::test_later_device_gets_the_next_metric",
     ),
@@ -162,8 +162,8 @@ FIELD: Final = (
     Break(
         "the devices of a claim return in the order of their attach",
         "dranet_nri/attach/execution/restorer.py",
-        "for device in devices[::-1]]",
-        "for device in devices][::-1]",
+        "            for device in reversed(devices)\n        ]\n",
+        "            for device in devices\n        ][::-1]\n",
         "tests/dranet_nri/attach/execution/test_executor_detach.py"
         "::test_devices_of_a_claim_are_detached_in_reverse_order_of_attach",
     ),

@@ -161,7 +161,7 @@ class Row:
             if row["claim"] == str(self.hostile.claim.claim)
         ]
         # Of a NIC that a sweep missed while its pod ran, the failed attach tells.
-        names = ("lsns --type net", "another namespace holds it")
+        names = ("lsns --type net", "another namespace has it")
         reported = any(word in reason for reason in reasons for word in names)
         return "" if reported else f"the status says {reasons}"
 

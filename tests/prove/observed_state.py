@@ -22,7 +22,7 @@ from dranet_nri.linux.bpf import programs_on
 from dranet_nri.linux.netlink.codec import attributes
 from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links
-from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, rtnetlink_socket
 from dranet_nri.model import SettingGroup
 from tests.box import nics
 from tests.prove import rdma_functions
@@ -85,7 +85,7 @@ def _dumped(netns: str) -> dict[str, list[str]]:
     fd = os.open(f"/run/netns/{netns}" if netns else "/proc/self/ns/net", os.O_RDONLY)
     try:
         route, generic = sockets_in(fd, NETLINK_ROUTE, NETLINK_GENERIC)
-        with closing(prepared(route)) as netlink, closing(Ethtool(generic)) as ethtool:
+        with closing(rtnetlink_socket(route)) as netlink, closing(Ethtool(generic)) as ethtool:
             links = dump_links(netlink, netns or "the host")
             features = sorted(row for link in links for row in _features(link, ethtool))
         return {

@@ -10,7 +10,7 @@ from typing import Final
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.cdi.names import cdi_ids
-from dranet_nri.model import Allocation, ObjectRef, is_spare
+from dranet_nri.model import Allocation, ObjectRef, is_temporary_name
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
@@ -120,7 +120,7 @@ class CrashScenario:
 
     def problem_waiting(self) -> str:
         """Return what is wrong with NICs that wait on the host for their names, "" if nothing."""
-        waiting = [name for name in observed_state.links() if is_spare(name)]
+        waiting = [name for name in observed_state.links() if is_temporary_name(name)]
         return "" if len(waiting) == len(self.taken) else f"{waiting} wait for {self.taken}"
 
     def held(self) -> list[str]:
@@ -129,7 +129,7 @@ class CrashScenario:
         if not any(directory.glob("*")):
             return []  # a reader watches the directory, and the kernel is slow to end a watch
         with AttachmentReader(directory, owner=None) as attachments:
-            return [record.claim.name for record in attachments.records() if record.holds_devices]
+            return [record.claim.name for record in attachments.records() if record.owns_devices]
 
     def refuse_unguarded(self) -> None:
         """Refuse an open gate whose NICs are not configured in the sandbox it names.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.component.threads import KEPT
+from dranet_nri.component.threads import MAX_IDLE
 from dranet_nri.model import Device, ObjectRef
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.store import AllocationStore
@@ -32,7 +32,7 @@ from tests.prove.table import Tally, is_listed, keep, print_now
 
 CYCLES: Final = 1000
 BEATS: Final = 10  # samples of the process
-IDLE_THREADS: Final = 2 + KEPT  # the event loop's, the log's, and those that wait for a job
+IDLE_THREADS: Final = 2 + MAX_IDLE  # the event loop's, the log's, and those that wait for a job
 GROWTH_KIB: Final = 2048  # of memory, from the samples after the first to the last ones
 
 

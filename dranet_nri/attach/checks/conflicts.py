@@ -3,10 +3,10 @@
 from collections.abc import Callable, Container, Sequence
 from fnmatch import fnmatchcase
 
-from dranet_nri.attach.desired import moved
+from dranet_nri.attach.desired import devices_to_attach
 from dranet_nri.errors import OwnedError, UnusableRecordError, VirtualMachineError
 from dranet_nri.model import AllocatedDevice, Allocation, Attachment, ChildConfig, Phase, Pod
-from dranet_nri.plan.child import why_not_beside
+from dranet_nri.plan.child import why_incompatible
 from dranet_nri.state.corrupt import CorruptSummary
 
 
@@ -19,19 +19,21 @@ def check_not_owned(
     """Refuse devices and claims that another claim or pod owns.
 
     Args:
-        pod: the next owner.
+        pod: the pod that claims them.
         claims: claims of the pod.
-        records: records of all claims.
+        records: attachment records of all claims.
         live: ids of the live sandboxes.
 
     Raises:
         OwnedError: a device or claim has another owner.
     """
     claimed_devices = {
-        allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)
+        allocated.device.name: (claim, allocated)
+        for claim in claims
+        for allocated in devices_to_attach(claim)
     }
     uids = {allocation.claim.uid for allocation in claims}
-    for owner in [record for record in records if record.holds_devices]:
+    for owner in [record for record in records if record.owns_devices]:
         if owner.claim.uid in uids and owner.pod.uid != pod.uid:
             raise OwnedError(_owned_text(f"claim {owner.claim}", owner, live))
         for device in owner.devices:
@@ -43,32 +45,35 @@ def check_not_owned(
                 raise OwnedError(_owned_text(subject, owner, live))
 
 
-def refuse_unlike_children(claims: tuple[Allocation, ...], records: tuple[Attachment, ...]) -> None:
-    """Refuse children that the kernel does not support beside others of the same parent.
+def check_compatible_children(
+    claims: tuple[Allocation, ...], records: tuple[Attachment, ...]
+) -> None:
+    """Refuse children that the kernel cannot combine with others of the same parent.
 
     Args:
         claims: claims of the pod.
         records: records of all claims.
 
     Raises:
-        OwnedError: an incompatible child exists, or the pod claims two incompatible ones.
+        OwnedError: an incompatible child exists, or the pod claims two incompatible children.
     """
-    there = [
+    owned = [
         (record.claim.uid, device.identity, f"pod {record.pod}", device.made_by.child)
         for record in records
         for device in record.devices
-        if device.made_by and device.touched
+        if device.made_by and device.is_unrestored
     ]
     children = [
         (claim.claim, device.identity, child)
         for claim in claims
         for device, child in _children(claim)
     ]
-    there += [(claim.uid, identity, "the same pod", child) for claim, identity, child in children]
+    owned += [(claim.uid, identity, "the same pod", child) for claim, identity, child in children]
     for claim, identity, child in children:
-        for uid, owned, owner, other in there:
-            is_other = owned[0] == identity[0] and (uid, owned) != (claim.uid, identity)
-            reason = why_not_beside(child, other) if is_other and other else ""
+        for uid, owned_identity, owner, other in owned:
+            is_same_device = owned_identity[0] == identity[0]
+            is_other = is_same_device and (uid, owned_identity) != (claim.uid, identity)
+            reason = why_incompatible(child, other) if is_other and other else ""
             if reason:
                 raise OwnedError(
                     f"device {identity[0]} of claim {claim} is shared with {owner}, and {reason},"
@@ -78,7 +83,7 @@ def refuse_unlike_children(claims: tuple[Allocation, ...], records: tuple[Attach
 
 def _children(claim: Allocation) -> list[tuple[AllocatedDevice, ChildConfig]]:
     """Return the devices with a claimed child, and the child."""
-    pairs = ((device, device.config.interface.child) for device in moved(claim))
+    pairs = ((device, device.config.interface.child) for device in devices_to_attach(claim))
     return [(device, child) for device, child in pairs if child is not None]
 
 
@@ -91,21 +96,21 @@ def check_not_virtual_machine(
     are called; a NIC that is moved later does not reach the guest.
 
     Args:
-        pod: the next owner.
+        pod: the pod that claims devices.
         claims: claims of the pod.
         handlers: patterns of the handlers of such RuntimeClasses.
 
     Raises:
         VirtualMachineError: the pod's handler matches.
     """
-    if not any(map(moved, claims)):
+    if not any(map(devices_to_attach, claims)):
         return
     if any(fnmatchcase(pod.handler.lower(), pattern) for pattern in handlers):
         raise VirtualMachineError(
             f"pod {pod}: its RuntimeClass has the handler {pod.handler!r}, whose pods run on a"
-            " kernel of their own, and a NIC that is moved into the pod's namespace does not reach"
-            " it; remove runtimeClassName or the claim. If the handler runs containers on the"
-            " node's kernel, give the handlers that do not by dranet-nri run --vm-runtimes"
+            " guest kernel, and a NIC that is moved into the pod's namespace does not reach it;"
+            " remove runtimeClassName or the claim. If the handler runs containers on the node's"
+            " kernel, list the handlers that do not with dranet-nri run --vm-runtimes"
         )
 
 
@@ -114,7 +119,7 @@ def check_no_corrupt_owner(
     corrupt_records: tuple[CorruptSummary, ...],
     allocation: Callable[[str], Allocation | None],
 ) -> None:
-    """Refuse claims and devices that an unusable record may be about.
+    """Refuse claims and devices that an unusable attachment record may concern.
 
     Args:
         claims: claims of the pod.
@@ -126,14 +131,16 @@ def check_no_corrupt_owner(
         OwnedError: the record's claim may have one of their devices.
     """
     claimed_devices = {
-        allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)
+        allocated.device.name: (claim, allocated)
+        for claim in claims
+        for allocated in devices_to_attach(claim)
     }
     own = {allocation.claim.uid: allocation for allocation in claims}
     for corrupt in corrupt_records:
         if corrupt.claim_uid in own:
             claim = own[corrupt.claim_uid].claim
             raise UnusableRecordError(f"claim {claim}: its attachment record {corrupt.text}")
-        for name, share_id in _named(corrupt, allocation(corrupt.claim_uid)):
+        for name, share_id in _devices_of(corrupt, allocation(corrupt.claim_uid)):
             for_claim, claimed = claimed_devices.get(name, (None, None))
             if for_claim is None or claimed is None or (claimed.share_id and share_id):
                 continue
@@ -143,17 +150,19 @@ def check_no_corrupt_owner(
             )
 
 
-def _named(corrupt: CorruptSummary, allocated: Allocation | None) -> tuple[tuple[str, str], ...]:
+def _devices_of(
+    corrupt: CorruptSummary, allocated: Allocation | None
+) -> tuple[tuple[str, str], ...]:
     """Return name and share id of the claim's devices that may not be restored."""
     if corrupt.broken.devices is not None:
         return corrupt.broken.devices
-    devices = moved(allocated) if allocated else ()
+    devices = devices_to_attach(allocated) if allocated else ()
     return tuple((device.device.name, device.share_id) for device in devices)
 
 
 def _owned_text(subject: str, owner: Attachment, live: Container[str]) -> str:
-    text = f"{subject} is held by pod {owner.pod} (claim {owner.claim})"
+    text = f"{subject} is owned by pod {owner.pod} (claim {owner.claim})"
     if owner.phase is not Phase.DETACHING and owner.sandbox_id in live:
-        return f"{text}; delete that pod, or allocate the claim anew"
+        return f"{text}; delete that pod, or allocate the claim again"
     reason = f" ({owner.failure.message})" if owner.failure else ""
-    return f"{text}, which is gone; it is being restored on the host{reason}, this is retried"
+    return f"{text}, which has ended; it is being restored on the host{reason}, this is retried"

@@ -1,8 +1,8 @@
 """Publish guard: at attach, refuses a device that the inventory would not publish now.
 
 Rules:
-1. The rules are those of the inventory: since its publication the host may use the NIC, and a
-   record is not trusted to choose another device.
+1. The rules are those of the inventory: the host may use the NIC since its publication, and the
+   allocation record is untrusted input.
 2. A device that is in its pod is not checked again.
 3. While the default route is missing briefly, the uplinks of the previous scan apply.
 """
@@ -19,7 +19,7 @@ from dranet_nri.inventory import (
     uplinks_of,
     why_unpublished,
 )
-from dranet_nri.model import Device, LinkState, is_spare
+from dranet_nri.model import Device, LinkState, is_temporary_name
 from dranet_nri.plan.kernel import Session
 
 
@@ -38,20 +38,20 @@ class HostScan:
     parent_reasons: Mapping[int, str]
 
     def require_publishable(
-        self, device: Device, index: int | None, *, stays: bool = False
+        self, device: Device, index: int | None, *, as_parent: bool = False
     ) -> None:
         """Refuse a device that the inventory would not publish now.
 
         Args:
             device: the recorded device.
             index: ifindex of its link on the host, None without one.
-            stays: the link stays on the host, and the pod gets its child.
+            as_parent: the link stays on the host, and the pod gets a child of it.
 
         Raises:
             RefusedError: the inventory excludes the device; the text has the reason.
         """
         reason = why_unpublished(
-            device.key, index, self.facts, self.parent_reasons if stays else self.reasons
+            device.key, index, self.facts, self.parent_reasons if as_parent else self.reasons
         )
         if reason:
             raise RefusedError(f"device {device.name}: {reason}")
@@ -90,6 +90,6 @@ class PublishGuard:
         )
 
 
-def waits_for_name(host: LinkState | None, snapshot: LinkState | None) -> bool:
+def has_temporary_name(host: LinkState | None, snapshot: LinkState | None) -> bool:
     """Whether a restored link has a temporary name, because its own is taken on the host."""
-    return host is not None and snapshot is not None and is_spare(host.link.name)
+    return host is not None and snapshot is not None and is_temporary_name(host.link.name)

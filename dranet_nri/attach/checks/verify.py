@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dranet_nri.attach.desired import moved, warned
+from dranet_nri.attach.desired import devices_to_attach, with_route_warning
 from dranet_nri.attach.observation import observe
 from dranet_nri.attach.rdma import RdmaOptions, with_files
 from dranet_nri.config import SHARED_MODE_WARNING
@@ -27,9 +27,10 @@ def verify_attached(
     """Return the record of an attached claim with the current device files.
 
     Args:
-        session: of the pod.
+        session: session of the pod.
         attachment: the record.
-        allocation: of the same devices; None if it was removed: the files are not changed.
+        allocation: allocation of the same devices; None if it was removed, which keeps the device
+            files.
         options: RDMA options of the operator.
 
     Returns:
@@ -40,23 +41,24 @@ def verify_attached(
         KernelError: the kernel could not be read.
     """
     configs = (
-        {allocated.identity: allocated.config for allocated in moved(allocation)}
+        {allocated.identity: allocated.config for allocated in devices_to_attach(allocation)}
         if allocation
         else {}
     )
     devices: list[AttachedDevice] = []
     for device in attachment.devices:
-        now = _observed_again(session, device, configs.get(device.identity), options)
-        if now is None:
+        verified = _verified(session, device, configs.get(device.identity), options)
+        if verified is None:
             return None
-        devices.append(now)
+        devices.append(verified)
     return replace(attachment, devices=tuple(devices))
 
 
-def _observed_again(
+def _verified(
     session: Session, device: AttachedDevice, config: NetworkConfig | None, options: RdmaOptions
 ) -> AttachedDevice | None:
-    observed = observe(session, device, bare=True)
+    """Return the current record of a device, None if it must be attached again."""
+    observed = observe(session, device, link_only=True)
     if (device.snapshot is not None or device.child) and observed.pod is None:
         return None
     if device.snapshot is not None and observed.pod is not None:
@@ -67,7 +69,7 @@ def _observed_again(
         return device
     if SHARED_MODE_WARNING in device.warnings and not _are_shared(observed.rdma):
         return None
-    return warned(with_files(session, device, config, observed.rdma, options))
+    return with_route_warning(with_files(session, device, config, observed.rdma, options))
 
 
 def _are_shared(rdma: ObservedRdma) -> bool:

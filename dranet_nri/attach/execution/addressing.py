@@ -2,8 +2,8 @@
 
 Rules:
 1. One wait covers all devices of a pod, before the gate opens.
-2. The attach fails if no router advertises a prefix in time, or if an address is a duplicate. An
-   address whose detection does not end, as on a link without carrier, stays, with a warning.
+2. The attach fails if no router advertises a prefix in time, or if an address is a duplicate. If
+   the detection does not end, as on a link without carrier, the address stays, with a warning.
 3. The wait ends with the sandbox.
 """
 
@@ -49,7 +49,7 @@ def with_addresses(
         OutdatedError: the sandbox ended during the wait.
         KernelError: the kernel could not be read.
     """
-    awaited = [target for target in targets if _is_awaited(target.network)]
+    awaited = [target for target in targets if _needs_wait(target.network)]
     if not awaited:
         return targets
     names = {target.network.name for target in awaited if target.network}
@@ -73,13 +73,13 @@ def _settled(
         if all(_is_settled(network, found[network.name]) for network in networks):
             break
         if not wait.is_live():
-            raise OutdatedError("the sandbox was stopped while its addresses were awaited")
+            raise OutdatedError("the sandbox was stopped during the wait for its addresses")
         wait.sleep(POLL_S)
         found = {network.name: session.pod_addresses(network.name) for network in networks}
     return found
 
 
-def _is_awaited(network: PodNetwork | None) -> bool:
+def _needs_wait(network: PodNetwork | None) -> bool:
     if network is None:
         return False
     return network.addressing is Addressing.SLAAC or bool(_checked(network))
@@ -129,25 +129,30 @@ def _with_result(
         RefusedError: see with_addresses.
     """
     name, checked = target.record.device.name, _checked(network)
-    if twice := [address.cidr for address in found if address.duplicate]:
+    if duplicates := [address.cidr for address in found if address.duplicate]:
         raise RefusedError(
-            f"device {name}: address {', '.join(twice)} of {network.name} is in use by another host"
-            " of the link; give the pod another one"
+            f"device {name}: address {', '.join(duplicates)} of {network.name} is in use by another"
+            " host of the link; give the pod another one"
         )
-    given = _advertised(network, found)
-    if network.addressing is Addressing.SLAAC and not given:
+    dynamic = _advertised(network, found)
+    if network.addressing is Addressing.SLAAC and not dynamic:
         raise RefusedError(
             f"device {name}: no router advertised a prefix to {network.name} within {limit_s:g} s;"
-            " see that the link has a carrier and a router that advertises (autonomous flag), or"
+            " check that the link has a carrier and a router that advertises (autonomous flag), or"
             " raise --slaac-ready-timeout; this is retried"
         )
     record = target.record
-    if late := [a.cidr for a in found if a.tentative and a.cidr in checked]:
+    if tentative := [
+        address.cidr for address in found if address.tentative and address.cidr in checked
+    ]:
         text = (
-            f"{NETWORK}address {', '.join(late)} is not usable yet: duplicate address detection did"
-            f" not end within {limit_s:g} s; see that the link has a carrier"
+            f"{NETWORK}address {', '.join(tentative)} is not usable yet: duplicate address"
+            f" detection did not end within {limit_s:g} s; check that the link has a carrier"
         )
         record = replace(record, warnings=(*record.warnings, text))
     return replace(
-        target, record=record, given=tuple(address.cidr for address in given), is_settled=True
+        target,
+        record=record,
+        dynamic_addresses=tuple(address.cidr for address in dynamic),
+        has_addresses=True,
     )

@@ -11,18 +11,19 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dranet_nri.attach.checks.guard import PublishGuard
 from dranet_nri.attach.checks.verify import verify_attached
-from dranet_nri.attach.desired import DesiredDevice, carried, moved, resolve
+from dranet_nri.attach.desired import DesiredDevice, carried_over, devices_to_attach, resolve
 from dranet_nri.attach.execution.addressing import AddressWait, with_addresses
 from dranet_nri.attach.execution.restorer import Restorer
 from dranet_nri.attach.execution.steps import AttachRun, all_ops, late_ops
 from dranet_nri.attach.leases import with_leases
 from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import (
     ATTACH_FAILED,
@@ -35,7 +36,7 @@ from dranet_nri.model import (
     Pod,
 )
 from dranet_nri.plan.kernel import Kernel, Session
-from dranet_nri.plan.lacking import Refused
+from dranet_nri.plan.optional import Refused
 from dranet_nri.plan.refusals import described, stopped_at
 from dranet_nri.plan.retry import RestoreResult, message_of, restore_failure
 from dranet_nri.settings import DHCP_S, SLAAC_S
@@ -48,29 +49,16 @@ class AttachmentSink(Protocol):
         """Replace the claim's record atomically."""
 
 
-class Clock(Protocol):
-    """Wall clock, boot-time clock and sleep."""
-
-    def wall(self) -> int:
-        """Return Unix seconds."""
-
-    def boot(self) -> int:
-        """Return seconds of CLOCK_BOOTTIME."""
-
-    def sleep(self, seconds: float) -> None:
-        """Block the calling thread."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Undone:
     """State of the devices of an attach that failed, after the undo.
 
     Attributes:
-        away: identities of devices that are not restored.
-        failures: reasons, of those that should be restored.
+        unrestored: identities of devices that are not restored.
+        failures: why not, without devices that stay in the pod.
     """
 
-    away: frozenset[tuple[str, str]]
+    unrestored: frozenset[tuple[str, str]]
     failures: tuple[str, ...]
 
 
@@ -81,7 +69,7 @@ class PlanExecutor:
         self,
         kernel: Kernel,
         journal: AttachmentSink,
-        clock: Clock,
+        clock: SystemClock,
         rdma: RdmaOptions,
         guard: PublishGuard | None = None,
         slaac_s: float = SLAAC_S,
@@ -119,9 +107,9 @@ class PlanExecutor:
 
         Args:
             pod: the sandbox.
-            netns: its namespace, referenced by the caller.
+            netns: its network namespace, referenced by the caller.
             allocations: the pod's claims.
-            previous: the last record of each claim of the node, by claim UID.
+            previous: claim UID -> last record, of all claims of the node.
             is_live: whether the sandbox is live; called from this thread.
 
         Returns:
@@ -137,7 +125,7 @@ class PlanExecutor:
             self._intent(pod, netns, allocation, previous) for allocation in allocations
         )
         own = {allocation.claim.uid for allocation in allocations}
-        beside = tuple(
+        others = tuple(
             attachment
             for uid, attachment in previous.items()
             if uid not in own and attachment.netns == netns
@@ -148,10 +136,8 @@ class PlanExecutor:
             stopped = stopped_at("enter the pod's network namespace", error)
             self._fail(records, str(stopped))
             raise stopped from error
-        try:
-            return self._attach(session, records, allocations, beside, is_live)
-        finally:
-            session.close()
+        with closing(session):
+            return self._attach(session, records, allocations, others, is_live)
 
     def refuse(
         self,
@@ -160,12 +146,12 @@ class PlanExecutor:
         previous: Mapping[str, Attachment],
         message: str,
     ) -> None:
-        """Record a refusal for the pod's claims, unless a record has the location of a device."""
-        nowhere = NetnsId(pod.netns_path, 0, 0)
+        """Record a refusal of the pod's claims; keep records with the location of a device."""
+        no_netns = NetnsId(pod.netns_path, 0, 0)
         for allocation in allocations:
             before = previous.get(allocation.claim.uid)
-            if before is None or not before.holds_devices:
-                self._fail((self._intent(pod, nowhere, allocation, previous),), message)
+            if before is None or not before.owns_devices:
+                self._fail((self._intent(pod, no_netns, allocation, previous),), message)
 
     def _intent(
         self, pod: Pod, netns: NetnsId, allocation: Allocation, previous: Mapping[str, Attachment]
@@ -178,7 +164,7 @@ class PlanExecutor:
             sandbox_id=pod.sandbox_id,
             netns=netns,
             phase=Phase.INTENT,
-            devices=tuple(carried(device, before) for device in moved(allocation)),
+            devices=tuple(carried_over(device, before) for device in devices_to_attach(allocation)),
             attempt=before.attempt + 1 if before else 1,
             failure=before.failure if before and same_pod else None,
         )
@@ -188,12 +174,12 @@ class PlanExecutor:
         session: Session,
         records: tuple[Attachment, ...],
         allocations: tuple[Allocation, ...],
-        beside: tuple[Attachment, ...],
+        others: tuple[Attachment, ...],
         is_live: Callable[[], bool],
     ) -> tuple[Attachment, ...]:
         try:
             host_scan, now_s = self._guard.scan(session), self._clock.boot()
-            targets = resolve(session, records, allocations, beside, now_s, self._rdma, host_scan)
+            targets = resolve(session, records, allocations, others, now_s, self._rdma, host_scan)
             plans = tuple(target.plan() for target in targets)
             intents = tuple(_with_devices(record, targets) for record in records)
             for record in intents:
@@ -212,16 +198,16 @@ class PlanExecutor:
             targets = with_addresses(session, targets, wait)
             run.apply(targets, late_ops(session, targets))
             run.step = "record the result"
-            done = tuple(
+            attached = tuple(
                 self._attached(session, record, targets, run.refused) for record in records
             )
-            for record in done:
+            for record in attached:
                 self._journal.put(record)
         except DranetError as error:
             undone = self._undo(session, targets)
             self._fail(records, str(stopped_at(run.step, error)), undone)
             raise stopped_at(run.step, error, undone.failures) from error
-        return done
+        return attached
 
     def _attached(
         self,
@@ -231,30 +217,32 @@ class PlanExecutor:
         refused: Sequence[Refused],
     ) -> Attachment:
         devices = tuple(
-            target.attached(session, self._rdma, self._clock.sleep, lacking)
-            for target, lacking in zip(targets, refused, strict=True)
+            target.attached(session, self._rdma, self._clock.sleep, refused_ops)
+            for target, refused_ops in zip(targets, refused, strict=True)
             if target.claim_uid == record.claim.uid
         )
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
     def _undo(self, session: Session, targets: tuple[DesiredDevice, ...]) -> _Undone:
-        """Restore every device that the pod did not have before, in reverse order."""
-        away: set[tuple[str, str]] = set()
+        """Restore the devices in reverse order, except those that the pod had before."""
+        unrestored: set[tuple[str, str]] = set()
         failures: list[str] = []
         for target in reversed(targets):
             name = target.record.device.name
             if target.is_in_use:
-                away.add(target.record.identity)
+                unrestored.add(target.record.identity)
                 continue
             try:
-                back = self._restorer.one(session, target.record)
-                text = "" if back.home else back.text or f"device {name} is not restored yet"
+                result = self._restorer.one(session, target.record)
+                text = (
+                    "" if result.restored else result.text or f"device {name} is not restored yet"
+                )
             except DranetError as error:
                 text = described(error)
             if text:
-                away.add(target.record.identity)
+                unrestored.add(target.record.identity)
                 failures.append(text)
-        return _Undone(frozenset(away), tuple(failures))
+        return _Undone(frozenset(unrestored), tuple(failures))
 
     def _fail(
         self,
@@ -272,7 +260,8 @@ class PlanExecutor:
             devices = record.devices
             if undone is not None:
                 devices = tuple(
-                    replace(device, home=device.identity not in undone.away) for device in devices
+                    replace(device, home=device.identity not in undone.unrestored)
+                    for device in devices
                 )
             count = record.failure.count + 1 if record.failure else 1
             wall_s = self._clock.wall()
@@ -288,12 +277,12 @@ class PlanExecutor:
 
     # ----------------------------------------------------------------------- detach
 
-    def detach(self, attachment: Attachment, *, netns_alive: bool) -> Attachment:
-        """Restore the claim's devices, as far as the kernel permits.
+    def detach(self, attachment: Attachment, *, netns_exists: bool) -> Attachment:
+        """Restore the claim's devices on the host.
 
         Args:
             attachment: the claim's record.
-            netns_alive: whether its namespace is referenced; False if it is gone, so that the
+            netns_exists: whether its namespace is referenced; False if it is gone, so that the
                 kernel returns hardware and destroys virtual devices.
 
         Returns:
@@ -301,25 +290,25 @@ class PlanExecutor:
         """
         if attachment.phase is not Phase.DETACHING:
             attachment = replace(attachment, phase=Phase.DETACHING)
-            # A full disk must not keep a NIC in an ending pod: the old record still has the owner,
-            # and a restart observes the device first.
+            # A full disk must not prevent the restore: the old record has the owner, and after a
+            # restart the plugin observes the device first.
             with suppress(DranetError, OSError):
                 self._journal.put(attachment)
         try:
-            session = self._kernel.session(attachment.netns if netns_alive else None)
+            session = self._kernel.session(attachment.netns if netns_exists else None)
         except KernelError as error:
             return self._detached(
-                attachment, attachment.devices, [RestoreResult(home=False, text=described(error))]
+                attachment,
+                attachment.devices,
+                [RestoreResult(restored=False, text=described(error))],
             )
-        try:
-            returns = self._restorer.all(session, attachment, alive=netns_alive)
-        finally:
-            session.close()
+        with closing(session):
+            results = self._restorer.all(session, attachment, netns_exists=netns_exists)
         devices = tuple(
-            replace(device, home=back.home)
-            for device, back in zip(attachment.devices, returns, strict=True)
+            replace(device, home=result.restored)
+            for device, result in zip(attachment.devices, results, strict=True)
         )
-        return self._detached(attachment, devices, returns)
+        return self._detached(attachment, devices, results)
 
     def verify(self, attachment: Attachment, allocation: Allocation | None) -> Attachment | None:
         """Check that every device of the record is in its pod's namespace.
@@ -335,11 +324,8 @@ class PlanExecutor:
             KernelError: the namespace could not be read.
             OSError: changed numbers could not be recorded.
         """
-        session = self._kernel.session(attachment.netns)
-        try:
+        with closing(self._kernel.session(attachment.netns)) as session:
             record = verify_attached(session, attachment, allocation, self._rdma)
-        finally:
-            session.close()
         if record is not None and record != attachment:
             self._journal.put(record)
         return record
@@ -348,14 +334,14 @@ class PlanExecutor:
         self,
         attachment: Attachment,
         devices: tuple[AttachedDevice, ...],
-        returns: list[RestoreResult],
+        results: list[RestoreResult],
     ) -> Attachment:
         home = all(device.home for device in devices)
         record = replace(
             attachment,
             devices=devices,
             phase=Phase.HOME if home else Phase.DETACHING,
-            failure=restore_failure(returns, attachment.failure, self._clock.wall()),
+            failure=restore_failure(results, attachment.failure, self._clock.wall()),
         )
         if record != attachment:
             self._journal.put(record)

@@ -16,12 +16,12 @@ from dranet_nri.errors import KernelError
 from dranet_nri.model import AttachedDevice, Attachment
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import Op
-from dranet_nri.plan.planner import is_cut, make_plan
+from dranet_nri.plan.planner import is_incomplete, make_plan
 from dranet_nri.plan.refusals import described
 from dranet_nri.plan.restore import RestoreTarget
 from dranet_nri.plan.retry import RestoreResult, has_tries_left, verify_restored
 
-MAX_BEGINNINGS: Final = 2  # of one restore, see is_cut
+MAX_INCOMPLETE_PLANS: Final = 2  # of one restore, see plan.planner.is_incomplete
 
 T = TypeVar("T")
 Refused = list[tuple[Op, KernelError]]
@@ -37,85 +37,88 @@ class Restorer:
 
     boot: Callable[[], int]
 
-    def all(self, session: Session, attachment: Attachment, *, alive: bool) -> list[RestoreResult]:
+    def all(
+        self, session: Session, attachment: Attachment, *, netns_exists: bool
+    ) -> list[RestoreResult]:
         """Restore the devices in reverse order, then verify them.
 
-        One device's error must not block others.
+        The error of a device does not stop the others.
         """
         devices, tries_left = attachment.devices, has_tries_left(attachment.failure)
-        moves = [_tried(device, partial(self._move, session, device)) for device in devices[::-1]]
+        runs = [
+            _result_of(device, partial(self._run_plans, session, device))
+            for device in reversed(devices)
+        ]
+        verify = partial(self._verify, session, netns_exists=netns_exists, tries_left=tries_left)
         return [
-            move
-            if isinstance(move, RestoreResult)
-            else _tried(
-                device,
-                partial(self._arrived, session, device, move, alive=alive, tries_left=tries_left),
-            )
-            for device, move in zip(devices, reversed(moves), strict=True)
+            run
+            if isinstance(run, RestoreResult)
+            else _result_of(device, partial(verify, device, run))
+            for device, run in zip(devices, reversed(runs), strict=True)
         ]
 
     def one(self, session: Session, device: AttachedDevice) -> RestoreResult:
-        """Run the restore plan; return whether the device is verified on the host, or why not."""
-        return self._arrived(
-            session, device, self._move(session, device), alive=True, tries_left=True
-        )
+        """Restore one device, and verify it."""
+        failed = self._run_plans(session, device)
+        return self._verify(session, device, failed, netns_exists=True, tries_left=True)
 
-    def _arrived(
+    def _verify(
         self,
         session: Session,
         device: AttachedDevice,
         failed: Refused,
         *,
-        alive: bool,
+        netns_exists: bool,
         tries_left: bool,
     ) -> RestoreResult:
-        """Return whether the device is verified on the host, or why not; see verify_restored."""
-        observed = observe(session, device, bare=True)
-        desired = self._at_home(device)
         return verify_restored(
-            device.device, desired, observed, failed, alive=alive, tries_left=tries_left
+            device.device,
+            self._target(device),
+            observe(session, device, link_only=True),
+            failed,
+            netns_exists=netns_exists,
+            tries_left=tries_left,
         )
 
-    def _at_home(self, device: AttachedDevice) -> RestoreTarget:
-        elapsed = self.boot() - device.snapshot_s
+    def _target(self, device: AttachedDevice) -> RestoreTarget:
         return RestoreTarget(
             device.snapshot,
-            elapsed,
+            self.boot() - device.snapshot_s,
             device.rdma,
             child=bool(device.child),
             altnames=device.pod_altnames,
         )
 
-    def _move(self, session: Session, device: AttachedDevice) -> Refused:
-        """Run the restore plan; if it ends early, run the next one. Return the failures.
+    def _run_plans(self, session: Session, device: AttachedDevice) -> Refused:
+        """Run the restore plan, and further ones while a plan is incomplete.
 
-        A beginning runs twice at most: a net device that it creates is then restored at once.
+        Returns:
+            The operations that the kernel refused, which do not stop the others.
         """
         release_lease(session, device)
         failed: Refused = []
-        desired = self._at_home(device)
-        beginnings, cut = 0, True
-        while cut:
-            ops = make_plan(desired, observe(session, device, bare=True))
-            cut = is_cut(device.snapshot, ops)
-            beginnings += cut
-            if beginnings > MAX_BEGINNINGS:
+        target = self._target(device)
+        incomplete_plans, incomplete = 0, True
+        while incomplete:
+            ops = make_plan(target, observe(session, device, link_only=True))
+            incomplete = is_incomplete(device.snapshot, ops)
+            incomplete_plans += incomplete
+            if incomplete_plans > MAX_INCOMPLETE_PLANS:
                 break
             for op in ops:
                 try:
                     session.apply(op)
                 except KernelError as error:
-                    # A setting that cannot be restored must not block the others.
                     failed.append((op, error))
         return failed
 
 
-def _tried(device: AttachedDevice, work: Callable[[], T]) -> T | RestoreResult:
+def _result_of(device: AttachedDevice, work: Callable[[], T]) -> T | RestoreResult:
     """Return the result of work on a device, or its failure."""
-    if not device.touched:
-        return RestoreResult(home=True)
+    if not device.is_unrestored:
+        return RestoreResult(restored=True)
     try:
         return work()
-    except Exception as error:  # noqa: BLE001 - see all()
+    except Exception as error:  # noqa: BLE001 - the error of a device does not stop the others
         text = f"device {device.device.name}: {described(error)}"
-        return RestoreResult(home=False, text=text)
+        return RestoreResult(restored=False, text=text)

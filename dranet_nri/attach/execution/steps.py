@@ -12,7 +12,7 @@ from dranet_nri.attach.desired import DesiredDevice
 from dranet_nri.errors import KernelError
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import Op, Plan
-from dranet_nri.plan.planner import is_cut
+from dranet_nri.plan.planner import is_incomplete
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class AttachRun:
             try:
                 self.session.apply(op)
             except KernelError as error:
-                if not targets[number].may_lack(op, error):
+                if not targets[number].is_optional(op, error):
                     raise
                 self.refused[number].append((op, error))
 
@@ -53,7 +53,7 @@ def all_ops(
     """
     for number, (target, ops) in enumerate(zip(targets, plans, strict=True)):
         yield from ((number, op) for op in ops)
-        if is_cut(target.record.snapshot, ops):
+        if is_incomplete(target.record.snapshot, ops):
             yield from ((number, op) for op in target.observed_again(session).plan())
 
 

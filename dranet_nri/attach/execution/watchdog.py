@@ -16,9 +16,9 @@ from typing import Final, TypeVar
 
 import structlog
 
-from dranet_nri.attach.execution.executor import Clock
 from dranet_nri.attach.metrics import WorkMetrics
 from dranet_nri.attach.records import AttachmentRecords
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.threads import HangTimeout, in_thread
 from dranet_nri.errors import DranetError
 from dranet_nri.model import FAULT, GATE_CLOSED, GATE_OPEN, HUNG, Attachment, Failure
@@ -34,7 +34,7 @@ _BEFORE: Final = "; before that: "
 
 T = TypeVar("T")
 
-Note = tuple[Attachment, Attachment]  # a record without and with the note of the hang
+HangRecord = tuple[Attachment, Attachment]  # the record before the hang, and with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +42,23 @@ class Watchdog:
     """Runs each job on its own thread, and reports those that hang or fail."""
 
     attachments: AttachmentRecords
-    clock: Clock
+    clock: SystemClock
     log: structlog.typing.FilteringBoundLogger
     hang_timeout_s: float = HUNG_S
     counts: WorkMetrics = field(default_factory=partial(WorkMetrics, time.monotonic))
 
-    async def done(self, work: Callable[[], T], records: tuple[Attachment, ...] = ()) -> T:
+    async def run(self, work: Callable[[], T], records: tuple[Attachment, ...] = ()) -> T:
         """Run work on a thread and return its result.
 
         Args:
             work: the job.
-            records: records of its claims; recorded with the failure for a claim that has no
-                record of this sandbox.
+            records: records of its claims, stored with a failure if a claim has no record of
+                this sandbox.
 
         Raises:
             Exception: from work, or from the start of the thread.
         """
-        before = tuple(self.attachments.get(attachment.claim.uid) for attachment in records)
+        before = tuple(self.attachments.get(record.claim.uid) for record in records)
         try:
             return await self._watched(work, records)
         except DranetError:
@@ -69,94 +69,99 @@ class Watchdog:
             raise
 
     async def _watched(self, work: Callable[[], T], records: tuple[Attachment, ...]) -> T:
-        notes: list[Note] = []
+        recorded: list[HangRecord] = []
 
         def report(step: str) -> None:
             claims = ", ".join(str(record.claim) for record in records)
             since_s = self.clock.boot() - self.hang_timeout_s
             self.counts.add_hung(work, HungCall(since_s, claims, step))
-            notes.extend(self._note(records, step))
+            recorded.extend(self._record_hang(records, step))
 
         try:
             return await in_thread(work, HangTimeout(self.hang_timeout_s, report))
         except asyncio.CancelledError:
-            notes.clear()  # The thread may still hang; the next instance reads the record.
+            recorded.clear()  # The thread may still hang; the next instance reads the record.
             raise
         finally:
             hung = self.counts.returned(work)
             if hung and not records:
                 self.log.warning("no longer hung", step=hung.step)
-            for before, note in notes:
-                self.log.warning("no longer hung", pod=str(note.pod), claim=str(note.claim))
-                self._swap(note, before)
+            for before, hanging in recorded:
+                self.log.warning("no longer hung", pod=str(before.pod), claim=str(before.claim))
+                self._swap(hanging, before)
 
-    def _note(self, records: tuple[Attachment, ...], step: str) -> list[Note]:
+    def _record_hang(self, records: tuple[Attachment, ...], step: str) -> list[HangRecord]:
         """Log and record that a thread hangs at the step."""
-        late, hint = (
-            f"{step} has not returned for {self.hang_timeout_s:g} s",
-            "the kernel's log names hung tasks",
-        )
+        problem = f"{step} has not returned for {self.hang_timeout_s:g} s"
+        remedy = "the kernel's log names hung tasks"
         if not records:
-            self.log.error("hung in the kernel", reason=f"{late}; {hint}")
-        message = f"{late}; its devices are left alone until it does; {hint}"
-        notes: list[Note] = []
+            self.log.error("hung in the kernel", reason=f"{problem}; {remedy}")
+        message = f"{problem}; its devices stay locked until it does; {remedy}"
+        recorded: list[HangRecord] = []
         for record in records:
             self.log.error(
                 "hung in the kernel", pod=str(record.pod), claim=str(record.claim), reason=message
             )
             stored = self.attachments.get(record.claim.uid)
             before = stored if stored and stored.sandbox_id == record.sandbox_id else record
-            note = replace(before, failure=self._failure(message, before.failure))
-            if self._swap(stored, note):
-                notes.append((before, note))
-        return notes
+            hanging = replace(before, failure=self._failure(message, before.failure))
+            if self._swap(stored, hanging):
+                recorded.append((before, hanging))
+        return recorded
 
     def _failure(self, message: str, before: Failure | None) -> Failure:
-        """Return the failure to record; it includes the previous message."""
+        """Return the failure to record, with the previous message."""
         if before is None:
             return Failure(HUNG, message_of(message), self.clock.wall(), 1)
         text = message_of(f"{message}{_BEFORE}{before.message}")
         return Failure(HUNG, text, self.clock.wall(), before.count)
 
-    def _record_fault(self, before: Attachment | None, blank: Attachment, message: str) -> None:
+    def _record_fault(self, before: Attachment | None, listed: Attachment, message: str) -> None:
         """Record a failure, unless the work has recorded one after `before`."""
-        stored = self.attachments.get(blank.claim.uid)
-        record = stored if stored and stored.sandbox_id == blank.sandbox_id else blank
+        stored = self.attachments.get(listed.claim.uid)
+        record = stored if stored and stored.sandbox_id == listed.sandbox_id else listed
         recorded = before.failure if before else None
         if record.failure is None or record.failure == recorded:
             count = record.failure.count + 1 if record.failure else 1
             failure = Failure(FAULT, message_of(message), self.clock.wall(), count)
             self._swap(stored, replace(record, failure=failure))
 
-    def note_verified(self, claim_uid: str) -> None:
+    def clear_fault(self, claim_uid: str) -> None:
         """Clear a recorded hang or fault of a claim that is verified."""
         record = self.attachments.get(claim_uid)
         if record and record.failure and record.failure.reason in {HUNG, FAULT}:
             self._swap(record, replace(record, failure=None))
 
-    def opened(self, claim_uid: str, work: Callable[[], bool]) -> bool:
+    def open_gate(self, claim_uid: str, work: Callable[[], bool]) -> bool:
         """Open an attached claim's gate; return whether it is open. A failure is recorded.
 
         Args:
             claim_uid: UID of the claim.
             work: opens the gate; returns whether it was closed.
         """
-        why = ""
+        reason = ""
         try:
             if work():
-                self.counts.gate_opened()
+                self.counts.gates.add("opened")
         except OSError as error:
-            self.counts.gate_failed()
-            why = described(error)
-        self._note_gate(claim_uid, _UNOPENED, GATE_CLOSED, why)
-        return not why
+            self.counts.gates.add("failed")
+            reason = described(error)
+        self._record_gate(claim_uid, _UNOPENED, GATE_CLOSED, reason)
+        return not reason
 
-    def note_close_error(self, claim_uid: str, why: str) -> None:
+    def record_close_error(self, claim_uid: str, error: str) -> None:
         """Record why the claim's gate cannot be closed; "" clears that."""
-        self._note_gate(claim_uid, _UNCLOSED, GATE_OPEN, why)
+        self._record_gate(claim_uid, _UNCLOSED, GATE_OPEN, error)
 
-    def _note_gate(self, claim_uid: str, trouble: str, reason: str, why: str) -> None:
-        """Record a problem of the claim's gate, under the first failure's reason; "" clears it."""
+    def _record_gate(self, claim_uid: str, problem: str, reason: str, error: str) -> None:
+        """Record a problem of the claim's gate, or clear it.
+
+        Args:
+            claim_uid: UID of the claim.
+            problem: _UNCLOSED or _UNOPENED.
+            reason: reason of the failure, if the claim has no other.
+            error: cause of the problem, "" to clear it.
+        """
         record = self.attachments.get(claim_uid)
         if record is None:
             return
@@ -164,10 +169,10 @@ class Watchdog:
         if failure is not None and failure.message.startswith((_UNCLOSED, _UNOPENED)):
             earlier = failure.message.partition(_BEFORE)[2]
             failure = replace(failure, message=earlier) if earlier else None
-        if why:
-            self.log.error(trouble, claim=str(record.claim), reason=why)
-            remedy = "make its directory writable, with room in it; this is retried"
-            message = f"{trouble}: {why}; {remedy}"
+        if error:
+            self.log.error(problem, claim=str(record.claim), reason=error)
+            remedy = "make its directory writable, and free space in it; this is retried"
+            message = f"{problem}: {error}; {remedy}"
             first = failure.reason if failure else reason
             failure = replace(self._failure(message, failure), reason=first)
         recorded = record.failure.message if record.failure else ""

@@ -22,7 +22,7 @@ from dranet_nri.linux.netlink.codec import (
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import FOREVER, Address, DetectedAddress
-from dranet_nri.plan.lease import DropAddress, LeaseAddress
+from dranet_nri.plan.lease_ops import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import AddAddress
 
 AddressOp = AddAddress | LeaseAddress | DropAddress

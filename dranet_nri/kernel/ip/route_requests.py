@@ -15,24 +15,24 @@ RTAX_MTU: Final = 2
 NLA_F_NESTED: Final = 0x8000
 RTNH_F_ONLINK: Final = 4
 
-Leg = tuple[NextHop, int]  # with the ifindex of its link
+Hop = tuple[NextHop, int]  # and the ifindex of its link
 
 
-def route_request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
+def route_request(index: int, route: Route, hops: Sequence[Hop]) -> bytes:
     """Return the body of a request for a route.
 
     Args:
         index: ifindex of the link.
         route: the route.
-        legs: its legs; empty for a route that is none of several legs.
+        hops: its nexthops, if it is a multipath route; else empty.
     """
     plain, length = split_prefix(route.destination)
     family = family_of(plain)
     attrs: list[tuple[str, codec.Value]] = [("RTA_TABLE", route.table)]
     if length:
         attrs.append(("RTA_DST", plain))
-    if legs:
-        attrs.append(("RTA_MULTIPATH", [_hop(family, hop, link) for hop, link in legs]))
+    if hops:
+        attrs.append(("RTA_MULTIPATH", [_hop(family, hop, link) for hop, link in hops]))
     else:
         attrs += (("RTA_OIF", index), *_via(family, route.gateway))
     if route.source:
@@ -53,7 +53,7 @@ def route_request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
         "proto": route.protocol,
         "scope": route.scope,
         "type": route.type,
-        "flags": RTNH_F_ONLINK if route.onlink and not legs else 0,
+        "flags": RTNH_F_ONLINK if route.onlink and not hops else 0,
     }
     return encode(RouteMessage, fixed, attrs) + _requested(route)
 

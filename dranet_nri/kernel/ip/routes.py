@@ -26,7 +26,7 @@ from dranet_nri.kernel.ip.route_requests import (
     RTA_METRICS,
     RTAX_MTU,
     RTNH_F_ONLINK,
-    Leg,
+    Hop,
     route_request,
 )
 from dranet_nri.linux.netlink import codec
@@ -42,11 +42,11 @@ from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Address, NextHop, Route
 from dranet_nri.plan.routes.comparison import (
     RT_SCOPE_LINK,
-    Slot,
+    RouteKey,
     connected,
-    legs_of,
     lost_routes,
-    slot_of,
+    nexthops_of,
+    route_key,
 )
 
 RTM_NEWROUTE: Final = 24
@@ -82,10 +82,10 @@ RT_TABLE_LOCAL: Final = 255
 RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multicast
 USER_HZ: Final = 100  # unit of rta_expires, on every architecture of Kubernetes
 IMPLIED_V6: Final = frozenset({"fe80::/64", "ff00::/8"})  # as inet_ntop writes them
-PARSED: Final = 256  # cached networks; a device is observed repeatedly
+MAX_CACHED: Final = 256  # cached networks; a device is observed repeatedly
 
 _UNRESTORABLE: Final = frozenset({RTA_NH_ID, RTA_ENCAP_TYPE, RTA_MULTIPATH})
-_UNRESTORABLE_LEG: Final = frozenset({RTA_FLOW, RTA_ENCAP_TYPE})
+_UNRESTORABLE_NEXTHOP: Final = frozenset({RTA_FLOW, RTA_ENCAP_TYPE})
 _HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct rtmsg
 _HOP: Final = struct.Struct("=HBBi")  # struct rtnexthop: length, flags, hops, ifindex
 _EXPIRES: Final = struct.Struct("=8xi")  # rta_expires of struct rta_cacheinfo
@@ -121,41 +121,46 @@ def dump_routes(
 
 
 def _dumped(
-    netlink: RtnetlinkSocket, whose: str, filters: bytes, most: int | None = None
+    netlink: RtnetlinkSocket, owner: str, filters: bytes, max_bytes: int | None = None
 ) -> Iterator[bytes]:
     """Yield the body of each route, of both families."""
     for family, label in ((AF_INET, "IPv4"), (AF_INET6, "IPv6")):
         request = _HEADER.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + filters
         try:
-            yield from netlink.dump(f"dump {label} routes {whose}", RTM_GETROUTE, request, most)
+            yield from netlink.dump(
+                f"dump {label} routes {owner}", RTM_GETROUTE, request, max_bytes
+            )
         except KernelError as error:
             if family == AF_INET6 and error.code in {EAFNOSUPPORT, EOPNOTSUPP}:
                 continue  # a kernel without IPv6
             raise
 
 
-def taken_slots(
-    netlink: RtnetlinkSocket, but: Collection[int], names: Mapping[int, str], most: int
-) -> dict[Slot, str]:
-    """Return the slots of a pod's routes, with the link name of each.
+def taken_route_keys(
+    netlink: RtnetlinkSocket,
+    except_links: Collection[int],
+    names: Mapping[int, str],
+    max_bytes: int,
+) -> dict[RouteKey, str]:
+    """Return the keys of a pod's routes, with the link name of each.
 
-    Routes through the links in `but` are left out; `most` limits the bytes of the dump.
+    Routes through `except_links` are left out; `max_bytes` limits the size of the dump.
     """
-    taken: dict[Slot, str] = {}
-    for body in _dumped(netlink, "of the pod", b"", most):
+    taken: dict[RouteKey, str] = {}
+    for body in _dumped(netlink, "of the pod", b"", max_bytes):
         family, length, _, tos, table, *_, flags = fixed(_HEADER, body)
         attrs = attributes(body, _HEADER.size)
-        legs = [link for *_, link, _ in _hops(attrs.get(RTA_MULTIPATH, b""))]
-        link = next(iter(legs), u32(attrs.get(RTA_OIF)))
+        links = [link for *_, link, _ in _hops(attrs.get(RTA_MULTIPATH, b""))]
+        link = next(iter(links), u32(attrs.get(RTA_OIF)))
         table = u32(attrs.get(RTA_TABLE), table)
-        if table != RT_TABLE_LOCAL and not flags & RTM_F_CLONED and link not in but:
+        if table != RT_TABLE_LOCAL and not flags & RTM_F_CLONED and link not in except_links:
             route = Route(
                 _destination(family, attrs, length),
                 table=table,
                 metric=u32(attrs.get(RTA_PRIORITY)),
                 tos=tos,
             )
-            taken.setdefault(slot_of(route), names.get(link, ""))
+            taken.setdefault(route_key(route), names.get(link, ""))
     return taken
 
 
@@ -212,7 +217,7 @@ def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
         type=kind,
         mtu=mtu,
         onlink=bool(flags & RTNH_F_ONLINK),
-        nexthops=_legs(attrs.get(RTA_MULTIPATH, b""), index, names),
+        nexthops=_nexthops(attrs.get(RTA_MULTIPATH, b""), index, names),
         expires_s=expires,
         preference=u8(attrs.get(RTA_PREF)),
         tos=tos,
@@ -222,7 +227,7 @@ def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
     )
 
 
-@lru_cache(PARSED)
+@lru_cache(MAX_CACHED)
 def _metrics(data: bytes) -> tuple[int, str]:
     """Return the MTU, and the other metrics in hex."""
     others = (attribute(kind, value) for kind, value in walk(data) if kind != RTAX_MTU)
@@ -243,9 +248,9 @@ def _unrestorable(source: int, attrs: Mapping[int, bytes]) -> str:
     kind = int.from_bytes(attrs.get(RTA_ENCAP_TYPE, b""), sys.byteorder)
     if RTA_ENCAP_TYPE in attrs and kind not in ENCAP_TYPES:
         return f"an encapsulation of type {kind}"
-    legs = (own for *_, own in _hops(attrs.get(RTA_MULTIPATH, b"")))
-    plain = all(_UNRESTORABLE_LEG.isdisjoint(own) for own in legs)
-    return "" if plain else "legs with realms or tunnels"
+    nexthops = (own for *_, own in _hops(attrs.get(RTA_MULTIPATH, b"")))
+    plain = all(_UNRESTORABLE_NEXTHOP.isdisjoint(own) for own in nexthops)
+    return "" if plain else "nexthops with realms or tunnels"
 
 
 def _gateway(attrs: Mapping[int, bytes]) -> str:
@@ -255,7 +260,7 @@ def _gateway(attrs: Mapping[int, bytes]) -> str:
     return codec.address(attrs.get(RTA_GATEWAY))
 
 
-def _legs(data: bytes, index: int, names: Mapping[int, str]) -> tuple[NextHop, ...]:
+def _nexthops(data: bytes, index: int, names: Mapping[int, str]) -> tuple[NextHop, ...]:
     return tuple(
         NextHop(
             gateway=_gateway(attrs),
@@ -268,7 +273,7 @@ def _legs(data: bytes, index: int, names: Mapping[int, str]) -> tuple[NextHop, .
 
 
 def _hops(data: bytes) -> Iterator[tuple[int, int, int, dict[int, bytes]]]:
-    """Yield flags, hops, ifindex and attributes of each leg."""
+    """Yield flags, hops, ifindex and attributes of each nexthop."""
     offset = 0
     while offset + _HOP.size <= len(data):
         length, flags, hops, link = _HOP.unpack_from(data, offset)
@@ -288,12 +293,12 @@ def add_route(
     route: Route,
     index_of: Callable[[str], int],
     *,
-    beside: bool,
+    append: bool,
 ) -> None:
     """Add a route through the link.
 
-    An existing IPv4 route with some of the legs, and no others, is replaced. To an existing IPv6
-    route the link's own legs are added.
+    An existing IPv4 route with some of the nexthops, and no others, is replaced. To an existing
+    IPv6 route the link's own nexthops are added.
 
     Args:
         netlink: socket in the namespace.
@@ -301,65 +306,65 @@ def add_route(
         index: ifindex of the link.
         route: the route.
         index_of: resolves the other devices of a multipath route.
-        beside: append it to routes of its destination and metric; the kernel joins IPv6 routes
+        append: append it to routes of its destination and metric; the kernel joins IPv6 routes
             with gateways.
 
     Raises:
         KernelError: EEXIST: another route has the same destination, table and metric.
     """
-    legs = [(hop, index_of(hop.device) if hop.device else index) for hop in route.nexthops]
-    put = partial(_put_back if beside else _put, netlink, what)
+    hops = [(hop, index_of(hop.device) if hop.device else index) for hop in route.nexthops]
+    put = partial(_put_with_gateways if append else _put, netlink, what)
     try:
-        put(NLM_F_EXCL_CREATE, index, route, legs)
+        put(NLM_F_EXCL_CREATE, index, route, hops)
     except KernelError as error:
         if error.code != EEXIST:
             raise
-        names = {link: hop.device for hop, link in legs}
+        names = {link: hop.device for hop, link in hops}
         present, _ = dump_routes(netlink, what, index, names)
         missing = lost_routes((route,), present, names.values())
-        if missing and not beside:
+        if missing and not append:
             raise
-        for via, part, through in _parts_of(netlink, what, route, legs) if missing else ():
+        for via, part, through in _parts_of(netlink, what, route, hops) if missing else ():
             netlink.do(what, RTM_DELROUTE, 0, route_request(via, part, through))
         for part in missing:
-            through = [leg for leg in legs if leg[0] in part.nexthops]
+            through = [hop for hop in hops if hop[0] in part.nexthops]
             put(NLM_F_APPEND_CREATE, index, part, through)
 
 
 def _put(
-    netlink: RtnetlinkSocket, what: str, flags: int, index: int, route: Route, legs: Sequence[Leg]
+    netlink: RtnetlinkSocket, what: str, flags: int, index: int, route: Route, hops: Sequence[Hop]
 ) -> None:
-    netlink.do(what, RTM_NEWROUTE, flags, route_request(index, route, legs))
+    netlink.do(what, RTM_NEWROUTE, flags, route_request(index, route, hops))
 
 
-def _put_back(
-    netlink: RtnetlinkSocket, what: str, flags: int, index: int, route: Route, legs: Sequence[Leg]
+def _put_with_gateways(
+    netlink: RtnetlinkSocket, what: str, flags: int, index: int, route: Route, hops: Sequence[Hop]
 ) -> None:
-    """Add a route; if a gateway is not reachable, with routes to its gateways meanwhile."""
+    """Add a route. If a gateway is not reachable, add routes to the gateways for the request."""
     try:
-        _put(netlink, what, flags, index, route, legs)
+        _put(netlink, what, flags, index, route, hops)
     except KernelError as error:
         if error.code not in {ENETUNREACH, EHOSTUNREACH}:
             raise
     else:
         return
-    hops = legs or [(hop, index) for hop in legs_of(route)]
-    ways = {
-        route_request(link, _way_to(hop.gateway, route.table), ())
+    hops = hops or [(hop, index) for hop in nexthops_of(route)]
+    gateway_routes = {
+        route_request(link, _gateway_route(hop.gateway, route.table), ())
         for hop, link in hops
         if hop.gateway and not hop.onlink
     }
     netlink.do_all(
         what,
         [
-            *((RTM_NEWROUTE, NLM_F_EXCL_CREATE, way) for way in ways),
-            (RTM_NEWROUTE, flags, route_request(index, route, legs)),
-            *((RTM_DELROUTE, 0, way) for way in ways),
+            *((RTM_NEWROUTE, NLM_F_EXCL_CREATE, request) for request in gateway_routes),
+            (RTM_NEWROUTE, flags, route_request(index, route, hops)),
+            *((RTM_DELROUTE, 0, request) for request in gateway_routes),
         ],
     )
 
 
-def _way_to(gateway: str, table: int) -> Route:
+def _gateway_route(gateway: str, table: int) -> Route:
     """Return a route to a gateway; its metric, the last one, differs from those of other owners."""
     return Route(
         str(ip_network(gateway)),
@@ -371,23 +376,23 @@ def _way_to(gateway: str, table: int) -> Route:
 
 
 def _parts_of(
-    netlink: RtnetlinkSocket, what: str, route: Route, legs: Sequence[Leg]
-) -> tuple[tuple[int, Route, Sequence[Leg]], ...]:
-    """Return the IPv4 routes that equal this one except for missing legs.
+    netlink: RtnetlinkSocket, what: str, route: Route, hops: Sequence[Hop]
+) -> tuple[tuple[int, Route, Sequence[Hop]], ...]:
+    """Return the IPv4 routes that equal this one except for missing nexthops.
 
-    Each with the ifindex of one of its links, and its legs if it is a multipath route.
+    Each with the ifindex of one of its links, and its nexthops if it is a multipath route.
     """
-    desired = {(hop.gateway, link) for hop, link in legs}
-    names = {link: str(link) for _, link in legs}
-    found: dict[frozenset[tuple[str, int]], tuple[int, Route, Sequence[Leg]]] = {}
+    desired = {(hop.gateway, link) for hop, link in hops}
+    names = {link: str(link) for _, link in hops}
+    found: dict[frozenset[tuple[str, int]], tuple[int, Route, Sequence[Hop]]] = {}
     for via in names if ":" not in route.destination else ():
         for other in dump_routes(netlink, what, via, names)[0]:
-            through = [(hop, int(hop.device or via)) for hop in legs_of(other)]
+            through = [(hop, int(hop.device or via)) for hop in nexthops_of(other)]
             present = frozenset((hop.gateway, link) for hop, link in through)
-            if present < desired and _without_legs(other) == _without_legs(route):
+            if present < desired and _without_nexthops(other) == _without_nexthops(route):
                 found[present] = via, other, through if other.nexthops else ()
     return tuple(found.values())
 
 
-def _without_legs(route: Route) -> Route:
+def _without_nexthops(route: Route) -> Route:
     return replace(route, protocol=0, gateway="", onlink=False, nexthops=())

@@ -39,7 +39,7 @@ FRA_FWMASK: Final = 16
 FRA_OIFNAME: Final = 17
 FRA_PAD: Final = 18
 FRA_PROTOCOL: Final = 21
-UNDERSTOOD: Final = frozenset(
+SUPPORTED_ATTRIBUTES: Final = frozenset(
     {
         FRA_DST,
         FRA_SRC,
@@ -56,7 +56,7 @@ UNDERSTOOD: Final = frozenset(
 )
 # Tables that every namespace has; a rule to one of them belongs to no device.
 COMMON_TABLES: Final = frozenset({0, 253, 254, 255})
-KNOWN: Final = 256  # cached rules; namespaces have the same few
+MAX_CACHED: Final = 256  # cached rules; namespaces have the same few
 
 _HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct fib_rule_hdr
 
@@ -77,12 +77,12 @@ def rules_of(rules: tuple[Rule, ...], name: str, tables: set[int]) -> tuple[Rule
     return tuple(rule for rule in rules if name in {rule.iif, rule.oif} or rule.table in own)
 
 
-@lru_cache(KNOWN)
+@lru_cache(MAX_CACHED)
 def _rule(body: bytes) -> Rule | None:
     family, dst_len, src_len, tos, table, _, _, action, flags = fixed(_HEADER, body)
     attrs = attributes(body, _HEADER.size)
     suppressed = u32(attrs.get(FRA_SUPPRESS_PREFIXLEN), NOT_SUPPRESSED) != NOT_SUPPRESSED
-    if suppressed or attrs.keys() - UNDERSTOOD or family not in {AF_INET, AF_INET6}:
+    if suppressed or attrs.keys() - SUPPORTED_ATTRIBUTES or family not in {AF_INET, AF_INET6}:
         return None
     source, destination = codec.address(attrs.get(FRA_SRC)), codec.address(attrs.get(FRA_DST))
     return Rule(

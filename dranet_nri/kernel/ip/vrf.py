@@ -31,12 +31,12 @@ def add(netlink: RtnetlinkSocket, what: str, op: AddVrf) -> None:
     try:
         netlink.do(what, RTM_NEWLINK, NLM_F_EXCL_CREATE, encode(LinkMessage, {}, attrs))
     except KernelError as error:
-        if error.code != EEXIST or not _is_there(netlink, what, op):
+        if error.code != EEXIST or not _exists(netlink, what, op):
             raise
     set_up(netlink, what, index_of(netlink, what, op.name))
 
 
-def _is_there(netlink: RtnetlinkSocket, what: str, op: AddVrf) -> bool:
+def _exists(netlink: RtnetlinkSocket, what: str, op: AddVrf) -> bool:
     kind, data, _ = find_link(netlink, what, op.name).kind
     return kind == "vrf" and u32(attributes(data).get(IFLA_VRF_TABLE)) == op.table
 

@@ -16,7 +16,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.settings.driver import GROUPS, decoded, encoded, read_rss, write_rss
 from dranet_nri.linux.netlink.codec import attribute, attributes, text, u32, walk
 from dranet_nri.linux.netlink.generic import GENERIC, family_id
-from dranet_nri.linux.netlink.socket import NetlinkSocket, demand_answers
+from dranet_nri.linux.netlink.socket import NetlinkSocket, enable_strict_checks
 from dranet_nri.model import DriverSetting, EthtoolState, SettingGroup, Switches, switches
 
 STRSET_GET: Final = 1  # ETHTOOL_MSG_*
@@ -58,7 +58,7 @@ class Ethtool:
         Raises:
             KernelError: the kernel is older than 4.20; the socket is closed.
         """
-        demand_answers(sock)
+        enable_strict_checks(sock)
         self._socket = sock
         self._netlink = NetlinkSocket(sock)
 
@@ -98,7 +98,7 @@ class Ethtool:
 
     def _settings(self, what: str, index: int, group: SettingGroup) -> tuple[DriverSetting, ...]:
         try:
-            found = self._ask(what, GROUPS[group].get, _header(index))
+            found = self._query(what, GROUPS[group].get, _header(index))
         except KernelError as error:
             if error.code != EOPNOTSUPP:
                 raise
@@ -108,7 +108,7 @@ class Ethtool:
     def _state(self, what: str, index: int) -> EthtoolState:
         names = _once("features", self._feature_names)
         body = _header(index, COMPACT_BITSETS)
-        found = self._ask(what, FEATURES_GET, body)
+        found = self._query(what, FEATURES_GET, body)
         changeable, requested, active = (
             _mask(attributes(found.get(kind, b"")).get(A_BITSET_VALUE, b""))
             for kind in (A_FEATURES_HW, A_FEATURES_WANTED, A_FEATURES_ACTIVE)
@@ -174,14 +174,14 @@ class Ethtool:
 
     def _private_flags(self, what: str, index: int) -> Switches:
         try:
-            found = self._ask(what, PRIVFLAGS_GET, _header(index))
+            found = self._query(what, PRIVFLAGS_GET, _header(index))
         except KernelError as error:
             if error.code != EOPNOTSUPP:
                 raise
             return Switches()  # the driver has none
         return switches(_named(found.get(A_PRIVFLAGS_FLAGS, b"")))
 
-    def _ask(self, what: str, command: int, body: bytes) -> dict[int, bytes]:
+    def _query(self, what: str, command: int, body: bytes) -> dict[int, bytes]:
         answer = self._netlink.get(what, self._family(), GENERIC.pack(command, 1, 0) + body)
         return attributes(answer, GENERIC.size)
 
@@ -194,7 +194,7 @@ class Ethtool:
         body = attribute(A_HEADER | NESTED, b"") + attribute(
             A_STRSET_STRINGSETS | NESTED, attribute(A_STRINGSETS_STRINGSET | NESTED, string_sets)
         )
-        found = self._ask("read the names of features", STRSET_GET, body)
+        found = self._query("read the names of features", STRSET_GET, body)
         sets = attributes(found.get(A_STRSET_STRINGSETS, b""))
         strings = attributes(sets.get(A_STRINGSETS_STRINGSET, b"")).get(A_STRINGSET_STRINGS, b"")
         rows = (attributes(string) for _, string in walk(strings))

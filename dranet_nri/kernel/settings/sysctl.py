@@ -200,7 +200,7 @@ class SysctlDefaults:
             KernelError: the namespace cannot be entered, or a value cannot be read.
         """
         if len(self._files) < len(RESET_BY_A_MOVE):
-            self._keep(run_inside(nsfd, self._open))
+            self._store(run_inside(nsfd, self._open))
         with self._lock:
             files = tuple(self._files.items())
         return _by_key(
@@ -227,7 +227,7 @@ class SysctlDefaults:
                 found[family] = _opened(paths)
         return found
 
-    def _keep(self, found: dict[str, "_Files"]) -> None:
+    def _store(self, found: dict[str, "_Files"]) -> None:
         """Store the opened files, except those that another thread has stored."""
         with self._lock:
             for family in RESET_BY_A_MOVE:

@@ -18,12 +18,12 @@ U32: Final = struct.Struct("=I")
 U64: Final = struct.Struct("=Q")
 TYPE_MASK: Final = 0x3FFF  # NLA_TYPE_MASK: without NLA_F_NESTED and NLA_F_NET_BYTEORDER
 HEADER_LEN: Final = 16  # struct nlmsghdr
-REMEMBERED: Final = 1024  # cached requests, of half a KiB each
+MAX_CACHED: Final = 1024  # cached requests, of half a KiB each
 
 Value = str | int | bytes | Mapping[str, object] | Sequence[Mapping[str, object]]
 Attributes = Sequence[tuple[str, Value]]
 
-_written: dict[tuple[type, str], bytes] = {}  # cached requests by their content
+_encoded_requests: dict[tuple[type, str], bytes] = {}  # cached requests by their content
 
 
 def walk(data: bytes, offset: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -109,9 +109,9 @@ def text(data: bytes | None) -> str:
     return "" if data is None else data.split(b"\0", 1)[0].decode(errors="surrogateescape")
 
 
-def octets(written: str) -> bytes:
+def octets(text_form: str) -> bytes:
     """Return the bytes of a name, an alias or a label, which need not be UTF-8."""
-    return written.encode(errors="surrogateescape")
+    return text_form.encode(errors="surrogateescape")
 
 
 def address(data: bytes | None) -> str:
@@ -127,9 +127,9 @@ def address(data: bytes | None) -> str:
     return inet_ntop(AF_INET if len(data) == 4 else AF_INET6, data)
 
 
-def family_of(written: str) -> int:
+def family_of(text_form: str) -> int:
     """Return AF_INET or AF_INET6 for an address or prefix in text form."""
-    return AF_INET6 if ":" in written else AF_INET
+    return AF_INET6 if ":" in text_form else AF_INET
 
 
 def family_number(version: int) -> int:
@@ -163,11 +163,11 @@ def encode(message: type, fields: Mapping[str, int], attrs: Attributes) -> bytes
         LookupError: the message has no such attribute, which pyroute2 would omit silently.
     """
     key = message, repr((fields, attrs))
-    body = _written.get(key)
+    body = _encoded_requests.get(key)
     if body is None:
-        if len(_written) >= REMEMBERED:
-            _written.clear()
-        body = _written[key] = _encoded(message, fields, attrs)
+        if len(_encoded_requests) >= MAX_CACHED:
+            _encoded_requests.clear()
+        body = _encoded_requests[key] = _encoded(message, fields, attrs)
     return body
 
 

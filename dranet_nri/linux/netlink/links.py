@@ -77,7 +77,7 @@ IFLA_IPOIB_MODE: Final = 2
 IFLA_IPOIB_UMCAST: Final = 3
 IPOIB_MODE_DATAGRAM: Final = 0
 IPOIB_MODE_CONNECTED: Final = 1
-# IFLA_XDP_DRV_PROG_ID and those beside it; IFLA_XDP_PROG_ID has no mode where there are several.
+# IFLA_XDP_DRV_PROG_ID and the next two; IFLA_XDP_PROG_ID has no mode.
 XDP_PROG_IDS: Final = {5: XdpMode.NATIVE, 6: XdpMode.GENERIC, 7: XdpMode.OFFLOADED}
 
 # RFC 2863, in the order of IF_OPER_* (linux/if.h).
@@ -100,12 +100,12 @@ _STATS: Final = struct.Struct("=BxHII")  # struct if_stats_msg: family, ifindex,
 _LINK_64: Final = 1  # IFLA_STATS_LINK_64, of which every link has one
 TOO_LARGE: Final = frozenset({EMSGSIZE, ENOBUFS})  # the kernel sends no message of that size
 UNREADABLE: Final = TOO_LARGE | {EBADMSG}
-_MOST_LEN: Final = 0xFFFF  # nla_len has 16 bits
+_MAX_ATTRIBUTE: Final = 0xFFFF  # nla_len has 16 bits
 
 
 @dataclass(frozen=True)
 class DumpedLink:
-    """A link of a dump, decoded as far as all readers need; the rest once, when it is read."""
+    """A link of a dump. The fields are decoded at once, the properties when they are first read."""
 
     name: str
     index: int
@@ -155,7 +155,7 @@ class DumpedLink:
 
     @cached_property
     def outline(self) -> Link:
-        """Return a link with its kind and its dependencies only, in a third of the time.
+        """Return a link with its kind and its dependencies only, which takes a third of the time.
 
         Raises:
             KernelError: see link_from.
@@ -191,7 +191,7 @@ def _attributes(body: bytes) -> dict[int, bytes]:
     Before Linux 5.18 a link may have more altnames than the 16-bit length of an attribute can
     express. So the list's end is computed from the names; else a pod could forge attributes.
     """
-    if len(body) <= _MOST_LEN:
+    if len(body) <= _MAX_ATTRIBUTE:
         return attributes(body, INFO.size)
     before = list(takewhile(lambda attr: attr[0] != IFLA_PROP_LIST, walk(body, INFO.size)))
     start = INFO.size + _length(before) + ATTRIBUTE.size
@@ -206,14 +206,14 @@ def _length(attrs: Iterable[tuple[int, bytes]]) -> int:
 
 
 def dump_links(
-    netlink: RtnetlinkSocket, where: str, most: int | None = None
+    netlink: RtnetlinkSocket, where: str, max_bytes: int | None = None
 ) -> tuple[DumpedLink, ...]:
     """Return every link of the namespace that can be read.
 
     Args:
         netlink: socket of the namespace.
         where: name of the namespace in errors.
-        most: limit of the dump in bytes, None for the host, whose links are cached.
+        max_bytes: limit of the dump in bytes, None for the host, whose links are cached.
 
     Raises:
         KernelError: E2BIG: the dump exceeds the limit; or the dump failed.
@@ -221,16 +221,16 @@ def dump_links(
     what = f"dump links in {where}"
     request = INFO.pack(0, 0, 0, 0, 0) + WITHOUT_STATS
     try:
-        bodies = netlink.dump(what, RTM_GETLINK, request, most)
+        bodies = netlink.dump(what, RTM_GETLINK, request, max_bytes)
     except KernelError as error:
         if error.code not in TOO_LARGE:
             raise
         return tuple(_one_by_one(netlink, what))
-    return _host_links.of(bodies) if most is None else tuple(map(dumped_link, bodies))
+    return _host_links.of(bodies) if max_bytes is None else tuple(map(dumped_link, bodies))
 
 
 def _one_by_one(netlink: RtnetlinkSocket, what: str) -> Iterator[DumpedLink]:
-    """Yield the links one by one, without those that the kernel sends no message of."""
+    """Yield the links, read one by one, without those that the kernel sends no message for."""
     for body in netlink.dump(what, RTM_GETSTATS, _STATS.pack(0, 0, 0, _LINK_64)):
         _, _, index, _ = fixed(_STATS, body)
         try:

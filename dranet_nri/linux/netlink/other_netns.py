@@ -1,8 +1,8 @@
-"""Links of other network namespaces that depend on links of this one.
+"""Upper links in other network namespaces, over links of this one.
 
 Rules:
-1. The kernel reports namespaces that have an id here: those with a link that came from here, or has
-   its peer here. Reading one needs CAP_NET_ADMIN in it.
+1. The kernel reports namespaces that have an id in this one: those with a link that came from here,
+   or has its peer here. A read needs CAP_NET_ADMIN in the other namespace.
 2. A namespace may end while it is read. Links that cannot be read are left out.
 3. Link names are chosen by pods, and not reported. Link kinds are defined by the kernel.
 """
@@ -24,27 +24,33 @@ from dranet_nri.linux.netlink.links import (
     dumped_link,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
-from dranet_nri.model import BESIDE_LOWER
+from dranet_nri.model import PEER_KINDS
 
 RTM_GETNSID: Final = 90
 IFLA_TARGET_NETNSID: Final = 46
 NETNSA_NSID: Final = 1
 NETNSA_FD: Final = 3
-MOST: Final = 4 << 20  # bytes of a namespace's links: a pod may create any number
+MAX_DUMP: Final = 4 << 20  # bytes of a namespace's links: a pod may create any number
 
 _GENERATION: Final = bytes(4)  # struct rtgenmsg, padded
 
 
 class UpperLink(NamedTuple):
-    """A link over a link of another namespace: that one's id and ifindex, and its own kind."""
+    """A link over a link of another namespace.
+
+    Attributes:
+        netns_id: id of the lower link's namespace (NETNSA_NSID).
+        lower: ifindex of the lower link.
+        kind: its own kind.
+    """
 
     netns_id: bytes
     lower: int
     kind: str
 
 
-def above_elsewhere(netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[str, ...]]:
-    """Return ifindex -> kinds of links of other namespaces that run over the link.
+def foreign_upper_kinds(netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[str, ...]]:
+    """Return ifindex -> kinds of its upper links in other namespaces.
 
     Args:
         netlink: a socket of the namespace.
@@ -72,7 +78,7 @@ def _ids(netlink: RtnetlinkSocket) -> Set[int]:
 
 def _own_id(netlink: RtnetlinkSocket, nsfd: int) -> bytes:
     request = _GENERATION + attribute(NETNSA_FD, struct.pack("=I", nsfd))
-    body = netlink.get("ask for the id of the network namespace", RTM_GETNSID, request)
+    body = netlink.get("read the id of the network namespace", RTM_GETNSID, request)
     return attributes(body, len(_GENERATION)).get(NETNSA_NSID, b"")
 
 
@@ -81,7 +87,7 @@ def _bodies(netlink: RtnetlinkSocket, number: int) -> list[bytes]:
     target = attribute(IFLA_TARGET_NETNSID, struct.pack("=I", number))
     request = INFO.pack(0, 0, 0, 0, 0) + target + WITHOUT_STATS
     try:
-        return netlink.dump(f"dump links of namespace {number}", RTM_GETLINK, request, MOST)
+        return netlink.dump(f"dump links of namespace {number}", RTM_GETLINK, request, MAX_DUMP)
     except KernelError:
         return []
 
@@ -91,7 +97,7 @@ def _upper(body: bytes) -> UpperLink | None:
     with suppress(KernelError):
         dumped = dumped_link(body)
         kind, _, lowers = dumped.kind
-        if lowers and kind not in BESIDE_LOWER and IFLA_LINK_NETNSID in dumped.attrs:
+        if lowers and kind not in PEER_KINDS and IFLA_LINK_NETNSID in dumped.attrs:
             return UpperLink(dumped.attrs[IFLA_LINK_NETNSID], lowers[0], kind)
     return None
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import address, attribute, attributes, fixed, text, u32
-from dranet_nri.linux.netlink.routes import RTM_GETROUTE, legs_of
+from dranet_nri.linux.netlink.routes import RTM_GETROUTE, route_links
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import PolicyRoute
 
@@ -30,8 +30,8 @@ _ABSENT: Final = frozenset({ENOENT, EAFNOSUPPORT, EOPNOTSUPP})  # no such table;
 def policy_routes(netlink: RtnetlinkSocket) -> tuple[PolicyRoute, ...]:
     """Return the rules for tables other than the common ones, with links of default routes.
 
-    A route to a narrower destination is no reason to keep a link: as in the main table, a claim may
-    take it, and the pod inherits it.
+    Routes to narrower destinations do not matter: as in the main table, a claim may get their link,
+    and the pod inherits them.
 
     Raises:
         KernelError: a dump failed.
@@ -72,12 +72,12 @@ def _table(netlink: RtnetlinkSocket, family: int, table: int) -> frozenset[int]:
         if error.code in _ABSENT:
             return frozenset()
         raise
-    return frozenset(leg for body in bodies for leg in _legs(body))
+    return frozenset(link for body in bodies for link in _default_route_links(body))
 
 
-def _legs(body: bytes) -> tuple[int, ...]:
+def _default_route_links(body: bytes) -> tuple[int, ...]:
     """Return the links of a unicast default route, none of any other route."""
     _, length, _, _, _, _, _, kind, _ = fixed(_ROUTE, body)
     if length or kind != _UNICAST:
         return ()
-    return legs_of(attributes(body, _ROUTE.size))
+    return route_links(attributes(body, _ROUTE.size))

@@ -21,7 +21,7 @@ RTM_GETNEXTHOP: Final = 106
 
 _ROUTE: Final = struct.Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, …, type, flags
 _NEXTHOP: Final = struct.Struct("=BBBBI")  # family, scope, protocol, reserved, flags
-_LEG: Final = struct.Struct("=HBBi")  # length, flags, hops, index
+_RTNEXTHOP: Final = struct.Struct("=HBBi")  # length, flags, hops, index
 _GROUP_ENTRY: Final = struct.Struct("=IBBH")  # id, weight, reserved
 
 _UNICAST: Final = 1
@@ -40,13 +40,13 @@ def default_routes(netlink: RtnetlinkSocket) -> tuple[DefaultRoute, ...]:
     """
     routes = [route for family in _FAMILIES for route in _family_defaults(netlink, family)]
     objects: dict[int, tuple[int, ...]] = {}
-    if not all(route.legs for route in routes):
-        objects = _nexthop_legs(netlink)  # sysctl nexthop_compat_mode=0: routes name objects only
+    if not all(route.links for route in routes):
+        objects = _nexthop_links(netlink)  # sysctl nexthop_compat_mode=0: routes name objects only
     return tuple(
         DefaultRoute(
             _FAMILIES[route.family],
             route.metric,
-            route.legs or objects.get(route.nexthop, ()),
+            route.links or objects.get(route.nexthop, ()),
             advertised=route.protocol == _RTPROT_RA,
             partial=route.length > 0,
         )
@@ -58,7 +58,7 @@ def default_routes(netlink: RtnetlinkSocket) -> tuple[DefaultRoute, ...]:
 class _Route:
     family: int
     metric: int
-    legs: tuple[int, ...]
+    links: tuple[int, ...]
     nexthop: int
     protocol: int
     length: int
@@ -79,23 +79,23 @@ def _family_defaults(netlink: RtnetlinkSocket, family: int) -> Iterator[_Route]:
         values = attributes(payload, _ROUTE.size)
         if (u32(values.get(15)) or table) == _MAIN:
             metric, nexthop = u32(values.get(6)), u32(values.get(30))
-            yield _Route(family, metric, legs_of(values), nexthop, protocol, length)
+            yield _Route(family, metric, route_links(values), nexthop, protocol, length)
 
 
-def legs_of(values: Mapping[int, bytes]) -> tuple[int, ...]:
-    """Return the ifindexes of a route's legs, from its attributes."""
+def route_links(values: Mapping[int, bytes]) -> tuple[int, ...]:
+    """Return the ifindexes of a route's links, from its attributes."""
     return tuple(sorted({u32(values.get(4)), *_multipath(values.get(9, b""))} - {0}))
 
 
 def _multipath(data: bytes) -> Iterator[int]:
     offset = 0
-    while offset + _LEG.size <= len(data):
-        length, _, _, index = _LEG.unpack_from(data, offset)
+    while offset + _RTNEXTHOP.size <= len(data):
+        length, _, _, index = _RTNEXTHOP.unpack_from(data, offset)
         yield index
-        offset += max((length + 3) & ~3, _LEG.size)
+        offset += max((length + 3) & ~3, _RTNEXTHOP.size)
 
 
-def _nexthop_legs(netlink: RtnetlinkSocket) -> dict[int, tuple[int, ...]]:
+def _nexthop_links(netlink: RtnetlinkSocket) -> dict[int, tuple[int, ...]]:
     """Return nexthop object id -> ifindexes, groups resolved."""
     single: dict[int, tuple[int, ...]] = {}
     groups: dict[int, list[int]] = {}
@@ -108,7 +108,7 @@ def _nexthop_legs(netlink: RtnetlinkSocket) -> dict[int, tuple[int, ...]]:
             whole = len(values[2]) // _GROUP_ENTRY.size * _GROUP_ENTRY.size
             groups[number] = [entry[0] for entry in _GROUP_ENTRY.iter_unpack(values[2][:whole])]
     members = {
-        number: tuple(sorted(leg for hop_id in ids for leg in single.get(hop_id, ())))
+        number: tuple(sorted(link for hop_id in ids for link in single.get(hop_id, ())))
         for number, ids in groups.items()
     }
     return single | members

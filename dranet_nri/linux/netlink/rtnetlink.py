@@ -3,7 +3,7 @@
 import socket
 from typing import Final
 
-from dranet_nri.linux.netlink.socket import NetlinkSocket, demand_answers, open_socket
+from dranet_nri.linux.netlink.socket import NetlinkSocket, enable_strict_checks, open_socket
 
 NETLINK_ROUTE: Final = 0
 
@@ -12,13 +12,13 @@ class RtnetlinkSocket(NetlinkSocket):
     """Socket of rtnetlink; a separate type, so that type checks exclude other sockets."""
 
 
-def prepared(sock: socket.socket) -> RtnetlinkSocket:
+def rtnetlink_socket(sock: socket.socket) -> RtnetlinkSocket:
     """Take over an open rtnetlink socket, and enable strict checks and extended acks.
 
     Raises:
         KernelError: the kernel is older than 4.20; the socket is closed.
     """
-    demand_answers(sock)
+    enable_strict_checks(sock)
     return RtnetlinkSocket(sock)
 
 
@@ -28,4 +28,4 @@ def open_here() -> RtnetlinkSocket:
     Raises:
         KernelError: the kernel has no netlink, or is older than 4.20.
     """
-    return prepared(open_socket(NETLINK_ROUTE))
+    return rtnetlink_socket(open_socket(NETLINK_ROUTE))

@@ -37,7 +37,7 @@ NLMSGERR_ATTR_MSG: Final = 1
 DUMP_S: Final = 3.0  # in which the last repetition of a dump starts
 FIRST_PAUSE_S: Final = 0.001  # before a dump is repeated; doubles
 LONGEST_PAUSE_S: Final = 0.05
-# Of smaller messages the kernel puts up to 32 KiB into one datagram (netlink_recvmsg).
+# The kernel puts small messages together into datagrams of up to 32 KiB (netlink_recvmsg).
 BUFFER_LEN: Final = 65536
 
 Change = tuple[int, int, bytes]  # type, NLM_F_* and body of a request, see NetlinkSocket.do
@@ -129,14 +129,14 @@ class NetlinkSocket:
             break
         raise KernelError(what, EINVAL, "the kernel sent no answer")
 
-    def dump(self, what: str, kind: int, body: bytes, most: int | None = None) -> list[bytes]:
+    def dump(self, what: str, kind: int, body: bytes, max_bytes: int | None = None) -> list[bytes]:
         """Return the bodies of all matching objects.
 
         Args:
             what: name of the operation in errors.
             kind: type of the message.
             body: body of the request.
-            most: limit of all bodies in bytes, None for no limit.
+            max_bytes: limit of all bodies in bytes, None for no limit.
 
         Raises:
             KernelError: the kernel refused; EINTR: each dump within DUMP_S was inconsistent;
@@ -144,19 +144,21 @@ class NetlinkSocket:
         """
         end, backoff = self._clock() + DUMP_S, Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
-            found = self._dump_once(what, kind, body, sys.maxsize if most is None else most)
+            found = self._dump_once(
+                what, kind, body, sys.maxsize if max_bytes is None else max_bytes
+            )
             if found is not None:
                 return found
             if self._clock() >= end:
                 times = f"{backoff.failures + 1} times in {DUMP_S:g} s"
-                raise KernelError(what, EINTR, f"changed under the reader {times}; try again")
+                raise KernelError(what, EINTR, f"changed during the read {times}; try again")
             self._sleep(backoff.next_s())
 
     def close(self) -> None:
         """Close the socket. Idempotent."""
         self._socket.close()
 
-    def _dump_once(self, what: str, kind: int, body: bytes, most: int) -> list[bytes] | None:
+    def _dump_once(self, what: str, kind: int, body: bytes, max_bytes: int) -> list[bytes] | None:
         """Return the bodies, None if the kernel reports an inconsistent dump."""
         self._send(what, [(kind, NLM_F_DUMP, body)])
         found: list[bytes] = []
@@ -167,10 +169,10 @@ class NetlinkSocket:
                 _raise_if_failed(what, message)
                 break
             size += len(message.body)
-            if size <= most:  # The rest is read, too: a dump must be read to its end.
+            if size <= max_bytes:  # the rest is read as well: a dump must be read to its end
                 found.append(message.body)
-        if size > most:
-            raise KernelError(what, E2BIG, f"{size} bytes, {most} are looked through at most")
+        if size > max_bytes:
+            raise KernelError(what, E2BIG, f"{size} bytes, at most {max_bytes} are read")
         return None if interrupted else found
 
     def _send(self, what: str, requests: Sequence[Change]) -> None:
@@ -214,7 +216,7 @@ def open_socket(protocol: int) -> socket.socket:
         raise KernelError(f"open netlink socket {protocol}", error.errno or EINVAL) from error
 
 
-def demand_answers(sock: socket.socket) -> None:
+def enable_strict_checks(sock: socket.socket) -> None:
     """Enable strict checks and extended acks; close the socket on failure.
 
     Raises:

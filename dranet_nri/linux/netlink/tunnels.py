@@ -41,8 +41,8 @@ _NO_ROUTE: Final = frozenset(
 def tunnel_ends(netlink: RtnetlinkSocket, dumped: DumpedLink) -> tuple[str, int]:
     """Return a tunnel's source address, and the ifindex of the link towards its remote end.
 
-    "" stands for any address, UNREACHABLE for no route, 0 for none or several remote ends, or a
-    lower link that is named; "" and 0 also for another link.
+    The address is "" for any. The ifindex is UNREACHABLE without a route, and 0 for none or several
+    remote ends, or a lower link that is named. For a link that is no tunnel they are "" and 0.
 
     Args:
         netlink: socket of the link's namespace.

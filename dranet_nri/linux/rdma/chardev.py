@@ -12,7 +12,7 @@ from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.linux.rdma.types import CharDevKind
 from dranet_nri.model import CharDevice
 
-_FOLDERS: Final = {
+_DIRECTORIES: Final = {
     CharDevKind.UVERBS: "class/infiniband_verbs",
     CharDevKind.UMAD: "class/infiniband_mad",
     CharDevKind.ISSM: "class/infiniband_mad",
@@ -39,16 +39,16 @@ def in_sysfs(sysfs: Path, rdma_device: str, kinds: Sequence[str]) -> tuple[CharD
 
 def _files(sysfs: Path, kind: CharDevKind, rdma_device: str) -> Iterator[CharDevice]:
     if not kind.per_device:
-        with DirFd(sysfs / "class/misc") as folder:
-            yield from _numbered(folder, kind)
+        with DirFd(sysfs / "class/misc") as directory:
+            yield from _numbered(directory, kind)
         return
-    with DirFd(sysfs / _FOLDERS[kind]) as folder:
-        for name in folder.names():
-            if name.startswith(kind) and folder.text(f"{name}/ibdev") == rdma_device:
-                yield from _numbered(folder, name)
+    with DirFd(sysfs / _DIRECTORIES[kind]) as directory:
+        for name in directory.names():
+            if name.startswith(kind) and directory.text(f"{name}/ibdev") == rdma_device:
+                yield from _numbered(directory, name)
 
 
-def _numbered(folder: DirFd, name: str) -> Iterator[CharDevice]:
-    major, colon, minor = folder.text(f"{name}/dev").partition(":")
+def _numbered(directory: DirFd, name: str) -> Iterator[CharDevice]:
+    major, colon, minor = directory.text(f"{name}/dev").partition(":")
     if colon and _NUMBER.fullmatch(major) and _NUMBER.fullmatch(minor):
         yield CharDevice(f"/dev/infiniband/{name}", int(major), int(minor))

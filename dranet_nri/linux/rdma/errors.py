@@ -17,7 +17,7 @@ _ADMIN: Final = "needs CAP_NET_ADMIN in the host's user namespace"
 RENAME: Final[Remedies] = {
     EPERM: _ADMIN,
     EEXIST: "another RDMA device has that name, maybe in another namespace (until Linux 7.2 names "
-    "are the machine's); rename that one first, or set rdma.name to another one",
+    "are unique system-wide); rename that one first, or set rdma.name to another one",
 }
 MOVE: Final[Remedies] = {
     EPERM: f"{_ADMIN} and in the target namespace's",
@@ -28,16 +28,16 @@ MOVE: Final[Remedies] = {
 }
 SET_MODE: Final[Remedies] = {
     EPERM: _ADMIN,
-    EBUSY: "other network namespaces exist, each pod's and each sandboxed service's; choose the "
+    EBUSY: "other network namespaces exist, those of pods and sandboxed services; choose the "
     "mode at boot: options ib_core netns_mode=0 for exclusive, 1 for shared",
 }
 ADD_IPOIB: Final[Remedies] = {
     EOPNOTSUPP: "load the module ib_ipoib",
-    ENOTUNIQ: "the parent has a child of that partition that was made by sysfs; delete that one",
+    ENOTUNIQ: "the parent has a child of that partition that was created by sysfs; delete that one",
 }
 ADD_CONNECTED: Final[Remedies] = {
     **ADD_IPOIB,
-    EINVAL: "the driver may know no connected mode, as mlx5's enhanced IPoIB does not; set "
+    EINVAL: "the driver may not support connected mode, as mlx5's enhanced IPoIB; set "
     "interface.ipoib.mode to datagram",
 }
 CHAR_DEVICE: Final[Remedies] = {EINVAL: "the device has no such port"}
@@ -45,10 +45,10 @@ CHAR_DEVICE: Final[Remedies] = {EINVAL: "the device has no such port"}
 MOVE_UNSUPPORTED: Final[Mapping[RdmaMode, str]] = {
     RdmaMode.SHARED: "every namespace shares the RDMA devices of this node; to move them, boot "
     "with: options ib_core netns_mode=0",
-    RdmaMode.EXCLUSIVE: "its driver can't move between namespaces (mlx5, mlx4, bnxt_re, irdma, "
-    "mana_ib, hns, erdma and ionic can; efa, siw and soft-RoCE before Linux 7.3 can't); if it is "
-    "software, delete it (rdma link delete); else claim one that can, or let pods share the RDMA "
-    "devices of the node: boot with: options ib_core netns_mode=1",
+    RdmaMode.EXCLUSIVE: "its driver cannot move devices between namespaces (mlx5, mlx4, bnxt_re, "
+    "irdma, mana_ib, hns, erdma and ionic can; efa, siw and soft-RoCE before Linux 7.3 cannot); "
+    "if it is software, delete it (rdma link delete); else claim one that can, or let pods share "
+    "the RDMA devices of the node: boot with: options ib_core netns_mode=1",
 }
 
 

@@ -13,7 +13,7 @@ from errno import EINVAL, ENODEV, EOPNOTSUPP, EPROTONOSUPPORT
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.linux.netlink.socket import NetlinkSocket, demand_answers, open_socket
+from dranet_nri.linux.netlink.socket import NetlinkSocket, enable_strict_checks, open_socket
 from dranet_nri.linux.rdma import codec, errors
 from dranet_nri.linux.rdma.types import CharDev, CharDevKind, RdmaDevice, RdmaPort, RdmaSystem
 from dranet_nri.model import RdmaMode
@@ -175,5 +175,5 @@ def open_here() -> RdmaSocket | None:
         if error.code == EPROTONOSUPPORT:
             return None
         raise
-    demand_answers(sock)
+    enable_strict_checks(sock)
     return RdmaSocket(NetlinkSocket(sock))

@@ -1,4 +1,4 @@
-"""Listener for RDMA events on an event loop, while the host has RDMA devices.
+"""Listener for RDMA events, on an event loop, while the host has RDMA devices.
 
 A socket of NETLINK_RDMA blocks the unload of ib_core (netlink_create in af_netlink.c), which the
 reload of a vendor's drivers includes: so the socket is closed with the last device.
@@ -34,7 +34,7 @@ class RdmaListener:
         """
         self._devices = sysfs / "class/infiniband"
         self._on_events, self._on_error, self._opened = on_events, on_error, opened
-        self._there = False
+        self._has_devices = False
         self._monitor: RdmaMonitor | None = None
 
     def follow(self) -> None:
@@ -43,14 +43,14 @@ class RdmaListener:
         Called on the running event loop, at the start and after device events, which also report
         RDMA devices. Without a device a socket would load RDMA modules.
         """
-        there = _has_entries(self._devices)
-        if there == self._there:
+        has_devices = _has_entries(self._devices)
+        if has_devices == self._has_devices:
             return
-        self._there = there
-        if there:
+        self._has_devices = has_devices
+        if has_devices:
             self._listen()
         elif self._monitor is not None:
-            self._take(self._monitor)
+            self._read(self._monitor)
             self.close()
 
     def close(self) -> None:
@@ -67,9 +67,9 @@ class RdmaListener:
             self._on_error(error)
             return
         if monitor is not None:  # None before Linux 6.12
-            asyncio.get_running_loop().add_reader(monitor.fileno(), self._take, monitor)
+            asyncio.get_running_loop().add_reader(monitor.fileno(), self._read, monitor)
 
-    def _take(self, monitor: RdmaMonitor) -> None:
+    def _read(self, monitor: RdmaMonitor) -> None:
         try:
             events = tuple(monitor.pending())
         except KernelError as error:
@@ -80,7 +80,7 @@ class RdmaListener:
             self._on_events(events)
 
 
-def _has_entries(folder: Path) -> bool:
+def _has_entries(directory: Path) -> bool:
     with suppress(OSError):
-        return any(folder.iterdir())
+        return any(directory.iterdir())
     return False

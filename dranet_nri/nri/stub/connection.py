@@ -41,13 +41,13 @@ FIRST_REPORT_S: Final = 10.0  # of the handshake, before its delay is reported; 
 # The runtime registers plugins one at a time. containerd, since 1.7.26 and 2.0.3, registers none
 # while it works on a container or a sandbox, and starts no such work while a plugin waits
 # (containerd#14083).
-UNANSWERED: Final = (
+UNREGISTERED: Final = (
     "the runtime has not answered RegisterPlugin for {:.0f} s: another NRI plugin may keep it "
     "waiting; if none does, it hangs: restart it"
 )
-HELD_UP: Final = (
+UNSYNCHRONIZED: Final = (
     "the runtime has not sent its list of pods for {:.0f} s, and may start no pod meanwhile: a "
-    "container that takes its terminationGracePeriodSeconds to stop holds it up; if none does, it "
+    "container that takes its terminationGracePeriodSeconds to stop delays it; if none does, it "
     "hangs: restart it"
 )
 
@@ -84,20 +84,20 @@ class Connection:
         self._clock = clock
         self._sleep = sleep
         self._grace_s = grace_s
-        self._hooks = Dispatcher(handler, clock, sleep, notify, answered)
+        self._dispatcher = Dispatcher(handler, clock, sleep, notify, answered)
         self._closing = asyncio.Event()
-        self._link: Transport | None = None
+        self._transport: Transport | None = None
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random)
         self._status = ConnectionStatus()
 
     @property
     def status(self) -> ConnectionStatus:
         """Return the current status."""
-        link = self._link
+        transport = self._transport
         return replace(
             self._status,
-            connected=link is not None and link.alive,
-            synchronized=link is not None and link.state is HandshakeState.SERVING,
+            connected=transport is not None and transport.is_open,
+            synchronized=transport is not None and transport.state is HandshakeState.SERVING,
         )
 
     def close(self) -> None:
@@ -115,14 +115,14 @@ class Connection:
                 connected.cancel()
                 closing.cancel()
         finally:
-            await self._hooks.cancel()
+            await self._dispatcher.cancel()
 
     async def _stop(self) -> None:
         self._closing.set()
-        await self._hooks.settle(self._grace_s)
-        if self._link is not None and self._link.alive:
-            self._link.finish("the plugin stops")
-            await self._wait_closed(self._link, CLOSE_WAIT_S)
+        await self._dispatcher.settle(self._grace_s)
+        if self._transport is not None and self._transport.is_open:
+            self._transport.finish("the plugin stops")
+            await self._wait_closed(self._transport, CLOSE_WAIT_S)
 
     async def _stay_connected(self) -> None:
         while not self._closing.is_set():
@@ -140,67 +140,67 @@ class Connection:
     async def _connect_once(self) -> str:
         """Serve one connection; return the reason of its end."""
         session = PluginSession(self._endpoint.name, self._endpoint.idx)
-        link = Transport(session, self._clock, self._deliver)
-        self._link = link
+        transport = Transport(session, self._clock, self._deliver)
+        self._transport = transport
         delay_report: asyncio.Future[None] | None = None
         try:
-            await self._dial(link)
-            delay_report = asyncio.ensure_future(self._report_delay(link))
-            await self._wait_closed(link, REGISTER_TIMEOUT_S)
-            if link.state is HandshakeState.CONNECTING:
-                link.abort(f"no answer to RegisterPlugin within {REGISTER_TIMEOUT_S} s")
-            await asyncio.wait({link.lost})
+            await self._dial(transport)
+            delay_report = asyncio.ensure_future(self._report_delay(transport))
+            await self._wait_closed(transport, REGISTER_TIMEOUT_S)
+            if transport.state is HandshakeState.CONNECTING:
+                transport.abort(f"no answer to RegisterPlugin within {REGISTER_TIMEOUT_S} s")
+            await asyncio.wait({transport.lost})
         except OSError as error:
             return f"{self._endpoint.path}: {error.strerror or error}"
         finally:
             if delay_report is not None:
                 delay_report.cancel()
-            await self._end(link)
-        return link.reason
+            await self._end(transport)
+        return transport.reason
 
-    async def _report_delay(self, link: Transport) -> None:
+    async def _report_delay(self, transport: Transport) -> None:
         """Report why the transport does not serve, each time the wait has doubled."""
         waited_s = FIRST_REPORT_S
         await self._sleep(waited_s)
-        while link.alive and link.state is not HandshakeState.SERVING:
-            text = UNANSWERED if link.state is HandshakeState.CONNECTING else HELD_UP
+        while transport.is_open and transport.state is not HandshakeState.SERVING:
+            text = UNREGISTERED if transport.state is HandshakeState.CONNECTING else UNSYNCHRONIZED
             reason = text.format(waited_s)
             self._status = replace(self._status, last_error=reason)
             self._notify(Unsynchronized(waited_s, reason))
             await self._sleep(waited_s)
             waited_s *= 2
 
-    async def _end(self, link: Transport) -> None:
-        if link.opened and not link.lost.done():
-            link.abort("the plugin was cancelled")
-            await asyncio.wait({link.lost})
-        self._hooks.disconnected()
-        self._link = None
+    async def _end(self, transport: Transport) -> None:
+        if transport.opened and not transport.lost.done():
+            transport.abort("the plugin was cancelled")
+            await asyncio.wait({transport.lost})
+        self._dispatcher.disconnected()
+        self._transport = None
 
-    async def _dial(self, link: Transport) -> None:
+    async def _dial(self, transport: Transport) -> None:
         loop = asyncio.get_running_loop()
         if self._endpoint.fd is None:
-            await loop.create_unix_connection(lambda: link, self._endpoint.path)
+            await loop.create_unix_connection(lambda: transport, self._endpoint.path)
         else:
             inherited = socket.socket(fileno=self._endpoint.fd)
-            await loop.create_unix_connection(lambda: link, sock=inherited)
+            await loop.create_unix_connection(lambda: transport, sock=inherited)
 
-    async def _wait_closed(self, link: Transport, seconds: float) -> None:
+    async def _wait_closed(self, transport: Transport, seconds: float) -> None:
         timer = asyncio.ensure_future(self._sleep(seconds))
         try:
-            await asyncio.wait({timer, link.lost}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({timer, transport.lost}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
 
-    def _deliver(self, link: Transport, event: SessionEvent, arrival: float) -> None:
+    def _deliver(self, transport: Transport, event: SessionEvent, arrival: float) -> None:
         match event:
             case PodEvent() | ContainerEvent():
-                self._hooks.submit(event, link, arrival)
+                self._dispatcher.submit(event, transport, arrival)
             case PodsSynchronized():
-                self._hooks.synchronize(event)
-                self._note_serving(link)
+                self._dispatcher.synchronize(event)
+                self._note_serving(transport)
             case RegistrationAccepted():
-                self._note_serving(link)
+                self._note_serving(transport)
             case RuntimeConfigured(request):
                 self._status = replace(
                     self._status,
@@ -209,13 +209,13 @@ class Connection:
                     nri_version=request.nri_version,
                 )
             case RegistrationRefused(code, message):
-                link.abort(f"the runtime refused the registration: {message} (code {code})")
+                transport.abort(f"the runtime refused the registration: {message} (code {code})")
             case _:
                 assert_never(event)
 
-    def _note_serving(self, link: Transport) -> None:
-        if link.state is HandshakeState.SERVING:
+    def _note_serving(self, transport: Transport) -> None:
+        if transport.state is HandshakeState.SERVING:
             self._backoff.reset()
             status = self._status
             names = (status.runtime_name, status.runtime_version, status.nri_version)
-            self._notify(Serving(*names, link.timeout_s))
+            self._notify(Serving(*names, transport.timeout_s))

@@ -40,7 +40,7 @@ Sleep = Callable[[float], Awaitable[None]]
 @dataclass(slots=True, eq=False)
 class _Hook:
     event: HookEvent
-    link: Transport
+    transport: Transport
     deadline: float
     on_answer: Callable[["_Hook", Outcome], None]
     answered: bool = False
@@ -57,18 +57,18 @@ class _Hook:
 
     @property
     def open(self) -> bool:
-        return not self.answered and self.link.alive
+        return not self.answered and self.transport.is_open
 
     def reply(self, edits: Edits | None, outcome: Outcome = "success") -> None:
         if self.open:
-            self.link.reply(self.event.call, edits)
+            self.transport.reply(self.event.call, edits)
             self.answered = True
             self.on_answer(self, outcome)
 
     def refuse(self, text: str, code: RpcCode = RpcCode.UNKNOWN) -> None:
         if self.open:
             self.answered = True
-            self.link.refuse(self.event.call, text, code)
+            self.transport.refuse(self.event.call, text, code)
             self.on_answer(self, "failed")
 
 
@@ -113,15 +113,15 @@ class Dispatcher:
     def synchronize(self, event: PodsSynchronized) -> None:
         """Hand the list to the handler, after the previous list; later hooks wait for it."""
         if not self._stopping:
-            self._synchronizing = self._own(self._synchronize(event, self._synchronizing))
+            self._synchronizing = self._spawn(self._synchronize(event, self._synchronizing))
 
-    def submit(self, event: HookEvent, link: Transport, arrival: float) -> None:
+    def submit(self, event: HookEvent, transport: Transport, arrival: float) -> None:
         """Answer the event at once if it needs no work, else queue its hook."""
 
         def on_answer(hook: _Hook, outcome: Outcome) -> None:
             self._answered(hook.name, event.pod, outcome, self._clock() - arrival)
 
-        hook = _Hook(event, link, deadline_of(event.call, arrival), on_answer)
+        hook = _Hook(event, transport, deadline_of(event.call, arrival), on_answer)
         if event.pod.sandbox_id not in self._queues and self._answered_at_once(hook):
             return
         if self._stopping:
@@ -133,7 +133,7 @@ class Dispatcher:
             if isinstance(event, ContainerEvent):
                 return
         else:
-            hook.watch = self._own(self._watch(hook, remaining_s))
+            hook.watch = self._spawn(self._watch(hook, remaining_s))
         self._enqueue(hook)
 
     def disconnected(self) -> None:
@@ -162,7 +162,7 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -172,7 +172,7 @@ class Dispatcher:
         if not hook.open:
             return
         if self._handler.may_refuse(hook.event.pod, hook.container):
-            text = f"{hook.name} {hook.event.pod}: the plugin is stopping; it is tried again"
+            text = f"{hook.name} {hook.event.pod}: the plugin is stopping; the kubelet tries again"
             hook.refuse(text, RpcCode.UNAVAILABLE)
         else:
             hook.reply(None)
@@ -191,7 +191,7 @@ class Dispatcher:
         queue = self._queues.setdefault(hook.event.pod.sandbox_id, _Queue())
         queue.hooks += 1
         self._hooks.add(hook)
-        hook.task = self._own(self._run(hook, queue, self._synchronizing))
+        hook.task = self._spawn(self._run(hook, queue, self._synchronizing))
         hook.task.add_done_callback(lambda _task: self._done(hook, queue))
 
     def _done(self, hook: _Hook, queue: _Queue) -> None:
@@ -240,7 +240,7 @@ class Dispatcher:
                 hook.reply(None, "deferred")
             case ContainerEvent(pod):
                 text = f"CreateContainer {pod}: the pod's devices are still being attached"
-                hook.refuse(f"{text}; it is tried again", RpcCode.ABORTED)
+                hook.refuse(f"{text}; the kubelet tries again", RpcCode.ABORTED)
                 _cancel(hook.task)
             case _:
                 assert_never(hook.event)

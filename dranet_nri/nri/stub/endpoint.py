@@ -44,8 +44,8 @@ class Endpoint:
             raise InvalidValueError(f"socket path {self.path!r}: longer than {MAX_PATH} bytes")
 
 
-def endpoint_from_environ(environ: Mapping[str, str], dialled: Endpoint) -> Endpoint:
-    """Return the endpoint of a plugin that the runtime launched, else dialled.
+def endpoint_from_environ(environ: Mapping[str, str], default: Endpoint) -> Endpoint:
+    """Return the endpoint of a plugin that the runtime launched, else the default.
 
     A runtime passes socket and identity in NRI_PLUGIN_SOCKET, NRI_PLUGIN_NAME and NRI_PLUGIN_IDX.
 
@@ -54,9 +54,9 @@ def endpoint_from_environ(environ: Mapping[str, str], dialled: Endpoint) -> Endp
     """
     number = environ.get("NRI_PLUGIN_SOCKET")
     if number is None:
-        return dialled
+        return default
     if not re.fullmatch(r"[0-9]{1,9}", number):
         raise InvalidValueError(f"NRI_PLUGIN_SOCKET {number!r}: must be a file descriptor")
     name = environ.get("NRI_PLUGIN_NAME", "")
     idx = environ.get("NRI_PLUGIN_IDX", "")
-    return Endpoint(name, idx, dialled.path, int(number))
+    return Endpoint(name, idx, default.path, int(number))

@@ -34,7 +34,7 @@ class Transport(asyncio.Protocol):
     """One connection.
 
     Unwritten bytes are buffered up to a bound that no runtime reaches, so that reading does not
-    wait for writing. Callers check `alive` first.
+    wait for writing. Callers check `is_open` first.
 
     Attributes:
         timeout_s: the runtime's timeout for an answer; 0 if it reports none.
@@ -62,7 +62,7 @@ class Transport(asyncio.Protocol):
         return self._transport is not None
 
     @property
-    def alive(self) -> bool:
+    def is_open(self) -> bool:
         """Whether an answer can still reach the runtime."""
         return self._transport is not None and not self._transport.is_closing()
 
@@ -124,7 +124,7 @@ class Transport(asyncio.Protocol):
         self._deliver_ready()
 
     def reply(self, call: PendingCall, edits: Edits | None = None) -> None:
-        """Answer with success, while alive.
+        """Answer with success, while the connection is open.
 
         Raises:
             InvalidValueError: edits cannot be encoded; the call is still open.
@@ -133,7 +133,7 @@ class Transport(asyncio.Protocol):
         self._flush()
 
     def refuse(self, call: PendingCall, message: str, code: RpcCode = RpcCode.UNKNOWN) -> None:
-        """Answer with an error, while alive."""
+        """Answer with an error, while the connection is open."""
         self._session.refuse(call, message, code)
         self._flush()
 
@@ -174,14 +174,14 @@ class Transport(asyncio.Protocol):
         while self._undelivered:
             event, arrival = self._undelivered[0]
             if isinstance(event, PodsSynchronized):
-                if self._full or not self.alive:
+                if self._full or not self.is_open:
                     return
-                if self._late(event, arrival):
+                if self._is_late(event, arrival):
                     self.abort("the answer to Synchronize left after its deadline")
                     return
             self._undelivered.popleft()
             self._deliver(self, event, arrival)
 
-    def _late(self, event: PodsSynchronized, arrival: float) -> bool:
+    def _is_late(self, event: PodsSynchronized, arrival: float) -> bool:
         """Whether the runtime dropped the plugin; up to NRI 0.6.1 it does not close the socket."""
         return event.timeout_nano != 0 and self._clock() > arrival + event.timeout_nano / 1e9

@@ -1,12 +1,12 @@
-"""Comparison of routes: equality, and the routes or nexthops that the host lacks.
+"""Comparison of routes: equality, and the routes or nexthops that are missing on the host.
 
 Rules:
 1. Linux can have several routes of one destination and metric. IPv4 keeps them as added; IPv6 joins
-   those with a gateway as legs (nexthops) of one multipath route.
-2. The order of legs, protocol and lifetime do not matter for equality.
+   those with a gateway as nexthops of one multipath route.
+2. The order of nexthops, protocol and lifetime do not matter for equality.
 3. A link that is up and has an address has a route to the network of that address.
-4. A device restores its own legs of an IPv6 route: others return with their devices. An IPv4 route
-   is one value; it is restored with the legs whose devices are on the host.
+4. A device restores its own nexthops of an IPv6 route: others return with their devices. An IPv4
+   route is one value; it is restored with the nexthops whose devices are on the host.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -32,11 +32,11 @@ IFA_F_NOPREFIXROUTE: Final = 0x200  # linux/if_addr.h
 RT_SCOPE_LINK: Final = 253
 PARSED: Final = 2048  # cached prefixes; plans of a device repeat them
 
-Slot = tuple[str, int, int, int]  # destination, table, TOS and metric of a route
+RouteKey = tuple[str, int, int, int]  # destination, table, TOS and metric of a route
 
 
-def slot_of(route: Route) -> Slot:
-    """Return the key that is equal for routes of one destination and metric."""
+def route_key(route: Route) -> RouteKey:
+    """Return the key of a route in the kernel's table, which routes of several links can share."""
     return _canonical(route.destination), route.table, route.tos, effective_metric(route)
 
 
@@ -78,29 +78,29 @@ def effective_metric(route: Route) -> int:
     return route.metric or (IP6_RT_PRIO_USER if ":" in route.destination else 0)
 
 
-def legs_of(route: Route) -> tuple[NextHop, ...]:
-    """Return the legs of a route; a plain one has one."""
+def nexthops_of(route: Route) -> tuple[NextHop, ...]:
+    """Return the nexthops of a route; one for a route that is not multipath."""
     return route.nexthops or (NextHop(route.gateway, onlink=route.onlink),)
 
 
-def over(route: Route, legs: tuple[NextHop, ...]) -> Route:
-    """Return the route with these legs; with one leg as a plain route, as the kernel does."""
-    if len(legs) == 1 and legs[0].weight == 1 and not legs[0].device:
-        return replace(route, nexthops=(), gateway=legs[0].gateway, onlink=legs[0].onlink)
-    return replace(route, nexthops=legs, gateway="", onlink=False)
+def with_nexthops(route: Route, nexthops: tuple[NextHop, ...]) -> Route:
+    """Return the route with these nexthops; one nexthop is not multipath, as in the kernel."""
+    if len(nexthops) == 1 and nexthops[0].weight == 1 and not nexthops[0].device:
+        return replace(route, nexthops=(), gateway=nexthops[0].gateway, onlink=nexthops[0].onlink)
+    return replace(route, nexthops=nexthops, gateway="", onlink=False)
 
 
-def same_route(route: Route) -> tuple[object, ...]:
-    """Return the key that is equal for equal routes.
+def route_identity(route: Route) -> tuple[object, ...]:
+    """Return a value that is equal for equal routes.
 
-    The kernel does not return the weight of a single leg.
+    The kernel does not return the weight of a single nexthop.
     """
-    legs = legs_of(route)
-    if len(legs) == 1:
-        legs = (replace(legs[0], weight=1),)
+    nexthops = nexthops_of(route)
+    if len(nexthops) == 1:
+        nexthops = (replace(nexthops[0], weight=1),)
     return (
-        slot_of(route),
-        frozenset((leg.gateway, leg.device, leg.weight) for leg in legs),
+        route_key(route),
+        frozenset((nexthop.gateway, nexthop.device, nexthop.weight) for nexthop in nexthops),
         route.source,
         route.type,
         route.encap,
@@ -109,8 +109,8 @@ def same_route(route: Route) -> tuple[object, ...]:
 
 def missing_routes(desired: Iterable[Route], now: Iterable[Route]) -> tuple[Route, ...]:
     """Return the routes that are missing in `now`."""
-    present = {same_route(route) for route in now}
-    return tuple(route for route in desired if same_route(route) not in present)
+    present = {route_identity(route) for route in now}
+    return tuple(route for route in desired if route_identity(route) not in present)
 
 
 def lost_routes(
@@ -129,38 +129,42 @@ def lost_routes(
 
 
 def _own_parts(route: Route, devices: Collection[str]) -> Iterator[Route]:
-    """Yield the part of a route that the device restores, see rule 4."""
+    """Yield the parts of a route that the device restores, see rule 4."""
     if ":" in route.destination:
-        for leg in legs_of(route):
-            if not leg.device:
-                yield over(route, (leg,))
+        for nexthop in nexthops_of(route):
+            if not nexthop.device:
+                yield with_nexthops(route, (nexthop,))
     else:
-        yield over(route, tuple(leg for leg in legs_of(route) if _is_there(leg, devices)))
+        yield with_nexthops(
+            route, tuple(nexthop for nexthop in nexthops_of(route) if _is_on_host(nexthop, devices))
+        )
 
 
-def absent_legs(routes: Iterable[Route], devices: Collection[str]) -> tuple[str, ...]:
-    """Return texts of the IPv4 routes with a leg over a device that is not on the host."""
+def absent_nexthops(routes: Iterable[Route], devices: Collection[str]) -> tuple[str, ...]:
+    """Return texts of the IPv4 routes with a nexthop over a device that is not on the host."""
     return tuple(
-        f"{route.destination} without its leg over {leg.device}"
+        f"{route.destination} without its nexthop over {nexthop.device}"
         for route in routes
-        for leg in route.nexthops
-        if ":" not in route.destination and not _is_there(leg, devices)
+        for nexthop in route.nexthops
+        if ":" not in route.destination and not _is_on_host(nexthop, devices)
     )
 
 
-def _is_there(leg: NextHop, devices: Collection[str]) -> bool:
-    return not leg.device or leg.device in devices
+def _is_on_host(nexthop: NextHop, devices: Collection[str]) -> bool:
+    return not nexthop.device or nexthop.device in devices
 
 
 # ------------------------------------------------------------------------- validity in the kernel
 
 
-def fits(route: Route, addresses: Sequence[Address], others: Iterable[Route]) -> bool:
+def is_accepted(route: Route, addresses: Sequence[Address], others: Iterable[Route]) -> bool:
     """Whether the kernel accepts the route on a link with these addresses and other routes."""
     own = {interface_of(address.cidr).ip for address in addresses}
     if route.source and ip_address(route.source) not in own:
         return False
-    gateways = [leg.gateway for leg in legs_of(route) if leg.gateway and not leg.onlink]
+    gateways = [
+        nexthop.gateway for nexthop in nexthops_of(route) if nexthop.gateway and not nexthop.onlink
+    ]
     if not gateways:
         return True
     direct = [route for address in addresses for route in connected(address)]

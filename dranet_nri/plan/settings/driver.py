@@ -57,8 +57,8 @@ def rss_table_of_claim(config: EthtoolConfig, host: LinkState) -> tuple[int, ...
             f"ethtool.rss: device {name} has no indirection table for receive-side scaling;"
             " remove it"
         )
-    queues = state.queues + _raised(config.settings, host.ethtool)
-    field, used = _used(claimed)
+    queues = state.queues + _added_queues(config.settings, host.ethtool)
+    field, used = _used_queues(claimed)
     if used > queues:
         raise RefusedError(
             f"{field} names {used} receive queues, but device {name} has {queues}; name fewer,"
@@ -70,21 +70,21 @@ def rss_table_of_claim(config: EthtoolConfig, host: LinkState) -> tuple[int, ...
             f" the table of device {name} has; lower the weights"
         )
     if claimed.equal:
-        return spread(claimed.equal, len(state.table))
-    return _weighted(claimed.weights, len(state.table))
+        return equal_table(claimed.equal, len(state.table))
+    return _weighted_table(claimed.weights, len(state.table))
 
 
 def plan_driver(
     settings: tuple[DriverSetting, ...], table: tuple[int, ...], host: LinkState
 ) -> tuple[SetDriver | SetRss, ...]:
-    """Return what must be set on the host so that the device has settings and table in the pod."""
+    """Return the operations on the host that give the device settings and table in the pod."""
     return _plan(settings, table, _state(host), host.link.name, claimed=True)
 
 
 def restore_driver(
     before: EthtoolState, now: EthtoolState, name: str
 ) -> tuple[SetDriver | SetRss, ...]:
-    """Return what restores the settings of a device that is called name on the host."""
+    """Return the operations that restore the settings of the device with this name on the host."""
     table = before.rss.table if before.rss else ()
     return _plan(before.settings, table, now, name, claimed=False)
 
@@ -109,19 +109,19 @@ def _plan(
     ]
     if not table or now.rss is None or now.rss.table == table:
         return tuple(groups)
-    raised = _raised(settings, now)
-    queues = now.rss.queues + raised
-    default = () if table == spread(queues, len(table)) else table
+    added = _added_queues(settings, now)
+    queues = now.rss.queues + added
+    default = () if table == equal_table(queues, len(table)) else table
     rss = SetRss(Ns.HOST, name, default, claimed)
-    return (rss, *groups) if raised < 0 else (*groups, rss)
+    return (rss, *groups) if added < 0 else (*groups, rss)
 
 
-def spread(queues: int, entries: int) -> tuple[int, ...]:
+def equal_table(queues: int, entries: int) -> tuple[int, ...]:
     """Return a table with equal shares (ethtool_rxfh_indir_default, linux/ethtool.h)."""
     return tuple(entry % max(queues, 1) for entry in range(entries))
 
 
-def _weighted(weights: tuple[int, ...], entries: int) -> tuple[int, ...]:
+def _weighted_table(weights: tuple[int, ...], entries: int) -> tuple[int, ...]:
     """Return a table with a share of each queue, as `ethtool -X weight` makes it."""
     ends = tuple(accumulate(weights))
     return tuple(
@@ -130,16 +130,16 @@ def _weighted(weights: tuple[int, ...], entries: int) -> tuple[int, ...]:
     )
 
 
-def _used(claimed: RssConfig) -> tuple[str, int]:
-    """Return the field, and how many queues it needs."""
+def _used_queues(claimed: RssConfig) -> tuple[str, int]:
+    """Return the claimed field, and the number of queues that it needs."""
     if claimed.equal:
         return "ethtool.rss.equal", claimed.equal
     used = (number for number, weight in enumerate(claimed.weights, 1) if weight)
     return "ethtool.rss.weights", max(used)
 
 
-def _raised(settings: tuple[DriverSetting, ...], now: EthtoolState) -> int:
-    """Return by how much settings raise the number of receive queues."""
+def _added_queues(settings: tuple[DriverSetting, ...], now: EthtoolState) -> int:
+    """Return the change of the number of receive queues by the settings."""
     values = {setting.name: setting.value for setting in now.settings}
     return sum(
         setting.value - values[setting.name]

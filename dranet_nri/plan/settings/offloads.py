@@ -37,7 +37,7 @@ def features_of(config: EthtoolConfig, host: LinkState) -> Switches:
     for exact in (False, True):
         for name, on in states(config.features):
             if (name in supported) is exact:
-                desired |= dict.fromkeys(_meant(name, supported, host, on=on), on)
+                desired |= dict.fromkeys(_features_for(name, supported, host, on=on), on)
     return switches(desired)
 
 
@@ -66,10 +66,10 @@ def plan_offloads(features: Switches, private_flags: Switches, host: LinkState) 
     """Return the operations that set the claimed values on the host."""
     if host.ethtool is None:
         return ()
-    working = _split(host.ethtool.features, host.ethtool.active)
+    active = _active_states(host.ethtool.features, host.ethtool.active)
     return _ops(
         host.link.name,
-        _missing(features, working),
+        _missing(features, active),
         _missing(private_flags, host.ethtool.private_flags),
         strict=True,
     )
@@ -102,7 +102,7 @@ def _missing(desired: Switches, now: Switches) -> Switches:
     )
 
 
-def _split(changeable: Switches, active: tuple[str, ...]) -> Switches:
+def _active_states(changeable: Switches, active: tuple[str, ...]) -> Switches:
     return switches({name: name in active for name in _names(changeable)})
 
 
@@ -110,7 +110,9 @@ def _names(named: Switches) -> frozenset[str]:
     return frozenset((*named.on, *named.off))
 
 
-def _meant(name: str, supported: frozenset[str], host: LinkState, *, on: bool) -> tuple[str, ...]:
+def _features_for(
+    name: str, supported: frozenset[str], host: LinkState, *, on: bool
+) -> tuple[str, ...]:
     """Return the features to set for a name; none if an unchangeable one has the value."""
     if name in supported:
         return (name,)

@@ -12,7 +12,7 @@ import pytest
 from dra_shim.checkpoint.transaction import CheckpointTransaction, UnwritableError, observe
 from dra_shim.pool import DeviceUsage
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     AllocatedDevice,
@@ -68,7 +68,7 @@ def shares(
     return replace(allocation(name, uid), devices=tuple(devices_of_claim))
 
 
-class FailingFs(KernelFileSystem):
+class FailingFs(FileSystem):
     """Fails every replacement after the first few."""
 
     def __init__(self, good: int) -> None:
@@ -143,7 +143,7 @@ def test_unwritable_state_directory_is_reported_with_the_remedy(
     remedy: str,
     write: Callable[[CheckpointTransaction], None],
 ) -> None:
-    class RefusingFs(KernelFileSystem):
+    class RefusingFs(FileSystem):
         def unlink(self, path: Path) -> None:
             raise error
 
@@ -192,7 +192,7 @@ def test_changed_record_is_restored_when_a_later_record_fails(state: StatePaths)
 
 
 def test_signal_is_handled_after_all_records_are_written(state: StatePaths) -> None:
-    class Interrupting(KernelFileSystem):
+    class Interrupting(FileSystem):
         def replace(self, source: Path, target: Path) -> None:
             signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # gRPC has threads here
             super().replace(source, target)

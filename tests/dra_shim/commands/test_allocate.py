@@ -237,7 +237,7 @@ def test_claim_is_not_recorded_if_its_address_range_is_exhausted(shim: Shim) -> 
     done = shim.allocate()
 
     assert done.returncode == 1
-    assert "10.9.1.1-10.9.1.1/24 has fewer addresses than these devices want" in done.stderr
+    assert "10.9.1.1-10.9.1.1/24 has fewer addresses than these devices request" in done.stderr
     with shim.records() as reader:
         assert list(reader.records()) == []
 

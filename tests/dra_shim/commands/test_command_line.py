@@ -78,7 +78,7 @@ def test_release_quarantines_a_newer_record_only_if_its_uid_is_given(
     assert (
         "the record of claim u9 was not removed: it cannot be used: $.version: 99" in other.stderr
     )
-    assert "run dra-shim release --claim-uid u9, which moves it aside" in other.stderr
+    assert "run dra-shim release --claim-uid u9, which quarantines it" in other.stderr
     assert named.stdout.startswith("quarantined the record of claim u9: $.version: 99")
     assert "bytes kept in state/allocations/quarantine/u9.json.1; remove it" in named.stdout
     assert not (allocations / "u9.json").exists()
@@ -92,7 +92,9 @@ def test_release_quarantines_a_corrupt_record_once_and_then_reports_its_path(
     first, again = (shim.release("--claim-uid", "u9") for _ in range(2))
     other = shim.release("--pod", "p1")
 
-    message = "bytes kept in state/allocations/quarantine/u9.json.1; remove it when its pod is gone"
+    message = (
+        "bytes kept in state/allocations/quarantine/u9.json.1; remove it when its pod has ended"
+    )
     assert [result.returncode for result in (first, again, other)] == [0, 0, 0]
     assert first.stdout.startswith("quarantined the record of claim u9: $: 5 bytes, not JSON")
     assert again.stdout.startswith(

@@ -27,6 +27,7 @@ from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.dranet_nri.state.examples import SNAPSHOT
 from tests.fakes.clock import FakeClock
 from tests.fakes.host import FakeAddresses, FakeHost
+from tests.fakes.no_cloud import NoCloud
 
 NODE = "node-1"
 RESCAN_S = 60.0
@@ -65,6 +66,7 @@ class Bench:
             self.addresses,
             self._take,
             self.notices.append,
+            clouds=NoCloud(),
             host=self.host,
             timing=LoopClock(self.clock, self.clock.sleep),
         )

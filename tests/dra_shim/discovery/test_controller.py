@@ -10,7 +10,7 @@ from dra_shim.cel import SelectorError
 from dra_shim.discovery import DeviceRecovered, DevicesChanged, DeviceSelection, DeviceUnhealthy
 from dra_shim.discovery.schedule import LONGEST_S, QUIET_S
 from dra_shim.pool import NO_CARRIER, NO_RDMA, HealthReport
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.inventory import HostFacts, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.state import tcx
 from tests.dra_shim.discovery.node_bench import RESCAN_S, Bench, facts_with
@@ -55,7 +55,7 @@ def test_tcx_programs_from_the_plugins_file_are_published(bench: Bench) -> None:
         async with bench.running():
             assert dict((await bench.device("a")).attributes)["dra.net/ebpf"] is False
             facts = tcx.PrivilegedFacts({index: ("count",)})
-            tcx.store(KernelFileSystem(), bench.state.run, tcx.encoded(facts))
+            tcx.store(FileSystem(), bench.state.run, tcx.encoded(facts))
             await bench.rest(RESCAN_S)
             published = dict((await bench.device("a")).attributes)
             assert (published["dra.net/ebpf"], published["dra.net/tcxProgramNames"]) == (

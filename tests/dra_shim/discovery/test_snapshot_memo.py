@@ -138,7 +138,7 @@ link_changes = st.one_of(
     st.builds(link_field, mac=st.just("02:00:00:00:00:02")),
     st.builds(link_field, arphrd=st.sampled_from((1, 32))),
     st.builds(netdev_field, addresses=st.lists(st.builds(Address, cidrs), max_size=2).map(tuple)),
-    st.builds(netdev_field, above_elsewhere=st.sampled_from(((), ("macvlan",)))),
+    st.builds(netdev_field, foreign_upper_kinds=st.sampled_from(((), ("macvlan",)))),
     st.builds(netdev_field, underlay_of=st.sampled_from(((), ("IPsec",)))),
     st.builds(netdev_field, also_lower=st.sampled_from(((), (2, 3)))),
     st.builds(netdev_field, port_name=st.sampled_from(("", "p0", "pf0vf1", "1"))),
@@ -234,7 +234,7 @@ def test_memo_drops_entries_unused_in_a_pass() -> None:
     computed: list[str] = []
 
     def look_up(name: str) -> None:
-        memo.kept(name, (value,), lambda: computed.append(name))
+        memo.get(name, (value,), lambda: computed.append(name))
 
     memo.begin()
     look_up("a")

@@ -16,7 +16,7 @@ from tests.dranet_nri.nri.stub.plugin_bench import finish
 pytestmark = pytest.mark.process
 
 
-TROUBLE = KernelError("dump links", EINTR, "changed under the reader")
+TROUBLE = KernelError("dump links", EINTR, "changed during the read")
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_lookup_fails_with_the_scan_error(bench: Bench) -> None:
     async def scenario() -> None:
         async with bench.running():
             bench.host.error = TROUBLE
-            with pytest.raises(KernelError, match="changed under the reader"):
+            with pytest.raises(KernelError, match="changed during the read"):
                 await bench.devices.devices(["a"])
 
             assert bench.notices_of(ScanFailed) == [ScanFailed(TROUBLE, FIRST_PAUSE_S)]

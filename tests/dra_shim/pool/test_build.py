@@ -17,7 +17,7 @@ from dra_shim.scheduling.allocator import CandidatePools, NamedClaim
 from dra_shim.scheduling.allocator import Pool as Stand
 from dra_shim.scheduling.allocator.capacity import share_of
 from dranet_nri.inventory import HostFacts
-from dranet_nri.inventory.attributes import GOES_FIRST
+from dranet_nri.inventory.attributes import DROP_ORDER
 from dranet_nri.model import Device
 from tests.dra_shim.resourceslice.pools import NODE, PF, device, function
 from tests.dra_shim.scheduling.shorthand import claim, exactly, given, refused
@@ -115,7 +115,7 @@ def test_shared_device_without_a_speed_has_no_capacity(speed: dict[str, str]) ->
 
 
 def test_capacity_counts_against_the_attribute_limit() -> None:
-    omitted_first = dict.fromkeys(GOES_FIRST, "x") | {"dra.net/linkSpeed": 1000}
+    omitted_first = dict.fromkeys(DROP_ORDER, "x") | {"dra.net/linkSpeed": 1000}
     others = {f"x.y/a{index}": 1 for index in range(32 - len(omitted_first))}
     full = Device("a", device("a").key, tuple(sorted((omitted_first | others).items())))
 

@@ -213,7 +213,7 @@ def test_addresses_of_a_range_are_assigned_and_kept(bench: Bench) -> None:
         ("10.0.0.2/24",),
     ]
     (refused,) = bench.prepare_until_timeout(claims[2])
-    assert "every address of 10.0.0.1-10.0.0.2/24 is given" in refused.error
+    assert "use every address of 10.0.0.1-10.0.0.2/24" in refused.error
 
     bench.cluster.add("one", "u1", "d")  # allocated anew: its own address is free for it
     bench.cluster.claims["one"]["status"]["allocation"]["devices"]["config"] = [RANGE]

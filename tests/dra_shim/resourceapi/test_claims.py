@@ -20,6 +20,7 @@ from dra_shim.resourceapi import (
     Toleration,
     parse_document,
     parse_manifests,
+    parse_stored,
 )
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.errors import ConfigError
@@ -289,3 +290,12 @@ def test_spec_of_allocated_claims_is_not_read() -> None:
     )
     with pytest.raises(ConfigError):
         parse_manifests(text)
+    assert parse_stored(broken) == ResourceClaim("", "c", "", ClaimSpec())
+
+
+def test_spec_of_a_stored_object_is_read() -> None:
+    stored = claim()
+
+    assert parse_stored(stored) == parse_document(stored)
+    with pytest.raises(ConfigError):
+        parse_stored(device_class(selectors=[{}]))

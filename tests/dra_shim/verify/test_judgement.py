@@ -273,6 +273,20 @@ def test_ports_of_two_partitions_are_reported(pkeys: tuple[str, str], cause: str
     assert {line.check for line in lines if line.seconds} >= {"pkey", *checks}
 
 
+def test_infiniband_and_ethernet_are_not_compared() -> None:
+    nic = ClaimedNic("nic0", "ib0", "", "mlx5_0", Fabric.INFINIBAND)
+    pods = [
+        WorkerPod("verify-0", "a", "10.0.0.1", (nic,)),
+        WorkerPod("verify-1", "b", "10.0.0.2", (replace(nic, fabric=Fabric.ETHERNET, rdma=""),)),
+    ]
+    runner = Partitions({"verify-0": "0x8012", "verify-1": "0x8012"})
+
+    lines = measure(pods, runner, Course(NO_BARS), progress=lambda text: None)
+
+    (line,) = (line for line in lines if line.target)
+    assert (line.outcome, line.check) == (Outcome.NOT_MEASURED, "reach")
+
+
 @dataclass(frozen=True)
 class BareImage:
     """A runner whose image has no iperf3 and no programs for RDMA."""

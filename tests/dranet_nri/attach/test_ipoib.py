@@ -5,7 +5,7 @@ from errno import EBUSY
 
 import pytest
 
-from dranet_nri.attach.child import PERIOD_S, WATCHED_S, OrphanSchedule, remove_orphans
+from dranet_nri.attach.child import CLOSE_WATCH_S, PERIOD_S, OrphanSchedule, remove_orphans
 from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError, RefusedError
@@ -71,8 +71,8 @@ def addresses(node: Node, name: str, netns: NetnsId) -> list[str]:
     return [address.cidr for address in state.addresses]
 
 
-def detach(node: Node, record: Attachment, *, netns_alive: bool = True) -> Attachment:
-    return node.executor.detach(record, netns_alive=netns_alive)
+def detach(node: Node, record: Attachment, *, netns_exists: bool = True) -> Attachment:
+    return node.executor.detach(record, netns_exists=netns_exists)
 
 
 def test_pod_gets_a_child_and_the_parent_stays_on_the_host(node: Node) -> None:
@@ -317,7 +317,7 @@ def test_child_returned_from_a_dead_namespace_is_deleted(node: Node) -> None:
     node.kernel.destroy_netns(node.netns)
     assert node.kernel.state("net1") is not None
 
-    assert detach(node, record, netns_alive=False).phase is Phase.HOME
+    assert detach(node, record, netns_exists=False).phase is Phase.HOME
 
     assert node.kernel.state("net1") is None
 
@@ -344,7 +344,7 @@ def test_child_of_a_crashed_attach_is_used_by_the_next_attach(
     with pytest.raises(KeyboardInterrupt):
         node.attach(claims)
     record = node.journal.records[DATA]
-    assert (record.phase, record.devices[0].touched) == (Phase.INTENT, True)
+    assert (record.phase, record.devices[0].is_unrestored) == (Phase.INTENT, True)
     node.restart()
 
     node.executor.attach(POD, node.netns, claims, dict(node.journal.records))
@@ -362,14 +362,14 @@ def test_orphan_scan_is_due_while_children_exist_and_otherwise_periodically(node
         return schedule.is_due(())
 
     assert due(), "an earlier instance may have left some"
-    schedule.looked()
+    schedule.note_scan()
     assert not due()
     now += PERIOD_S
     assert due()
-    schedule.looked()
+    schedule.note_scan()
     assert schedule.is_due((record,))
-    now += WATCHED_S - 1.0
-    schedule.looked()
+    now += CLOSE_WATCH_S - 1.0
+    schedule.note_scan()
     assert due(), "the pod is gone, the link may return"
     now += 1.0
     assert not due()

@@ -144,7 +144,9 @@ def test_lease_is_released_when_a_later_step_fails(node: Node, server: FakeDhcpS
 def test_wait_for_a_lease_ends_with_the_sandbox(node: Node, server: FakeDhcpServer) -> None:
     server.silent = True
 
-    with pytest.raises(AttachError, match="the sandbox was stopped while a DHCP server"):
+    with pytest.raises(
+        AttachError, match="the sandbox was stopped during the wait for a DHCP server"
+    ):
         node.executor.attach(POD, node.netns, (claim(DATA, of(LEASED)),), {}, lambda: False)
 
     assert server.opened == 0
@@ -176,7 +178,7 @@ def test_lease_of_a_removed_namespace_is_not_released(node: Node, server: FakeDh
     attached(node, of(LEASED))
     node.kernel.remove_netns(node.netns)
 
-    node.detach(netns_alive=False)
+    node.detach(netns_exists=False)
 
     assert server.kinds == ALL
     assert server.opened == 0
@@ -185,7 +187,7 @@ def test_lease_of_a_removed_namespace_is_not_released(node: Node, server: FakeDh
 def test_next_attach_acquires_a_new_lease(node: Node, server: FakeDhcpServer) -> None:
     record = attached(node, of(LEASED))
     node.detach()
-    server.gives = replace(server.gives, yours="10.77.0.51")
+    server.gives = replace(server.gives, offered="10.77.0.51")
 
     again = attached(node, of(LEASED))
 

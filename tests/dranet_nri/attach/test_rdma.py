@@ -136,7 +136,7 @@ def test_shared_rdma_device_without_an_interface_moves_nothing(shared: Node) -> 
 
     assert shared.kernel.log == []
     assert record.char_devices == (RDMA_CM, CharDevice("/dev/infiniband/uverbs0", 231, 192))
-    assert not record.touched
+    assert not record.is_unrestored
     shared.detach()
     assert shared.journal.phases() == {DATA: Phase.HOME}
 
@@ -269,11 +269,11 @@ def test_interface_created_after_prepare_is_refused_and_kept(
     message = refusal(node, given(RDMA_ONLY))
 
     assert (
-        f"would destroy interface {', '.join(names)}, which is not part of what was claimed"
+        f"would destroy interface {', '.join(names)}, which is not part of the claimed device"
         in message
     )
     assert "options ib_core netns_mode=1" in message
-    assert "came after the claim was prepared (ib_ipoib was loaded), delete the pod" in message
+    assert "appeared after the claim was prepared (ib_ipoib was loaded), delete the pod" in message
     assert all(node.kernel.state(name) for name in names)
 
     node.kernel.rdma.mode = RdmaMode.SHARED

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.attach.rdma import MADE_ANEW_S, NETWORK, NO_GID_WARNING, RdmaOptions
+from dranet_nri.attach.rdma import NETWORK, NO_GID_WARNING, RECREATE_TIMEOUT_S, RdmaOptions
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError
 from dranet_nri.model import (
@@ -224,12 +224,12 @@ def test_rdma_device_removed_by_the_nic_move_fails_the_attach_after_a_second(tie
     tied.clock.on_sleep = slept.append
     tied.rdma_at_start -= {"mlx5_2"}
 
-    with pytest.raises(AttachError, match="look for RDMA device mlx5_2: ENODEV") as caught:
+    with pytest.raises(AttachError, match="find RDMA device mlx5_2: ENODEV") as caught:
         attached(tied, given(pci(1)), given(pci(2)))
 
     assert "removed it when the interface changed namespace; let pods share" in str(caught.value)
     assert "rdma link add" in failure_of(tied).message
-    assert sum(slept) == pytest.approx(MADE_ANEW_S)
+    assert sum(slept) == pytest.approx(RECREATE_TIMEOUT_S)
     assert tied.journal.phases() == {DATA: Phase.FAILED}
     tied.assert_home()
 
@@ -257,10 +257,8 @@ def test_nic_with_a_software_rdma_device_is_refused_before_the_move(
 
     message = refusal(tied, given(published))
 
-    assert (
-        "RDMA device rxe0 is software (soft-RoCE, siw), and would be lost for good when" in message
-    )
-    assert "interface eth2 goes to the pod; let pods share the device (dra-shim run" in message
+    assert "RDMA device rxe0 is software (soft-RoCE, siw), and is deleted when" in message
+    assert "interface eth2 moves to the pod; let pods share the device (dra-shim run" in message
     (record,) = tied.attach((claim(DATA, replace(given(published), share_id="5e0f")),))
     assert "rxe0" in record.devices[0].shared_rdma
 

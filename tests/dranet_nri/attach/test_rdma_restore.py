@@ -192,7 +192,7 @@ def test_ipoib_mode_and_mtu_rejected_by_the_kernel_are_given_up_after_ten_tries(
     assert node.journal.phases() == {DATA: Phase.HOME}
     message = "set mode connected, umcast 1 on ibs5 in host: EINVAL"
     assert message in failure_of(node).message
-    assert failure_of(node).message.endswith("given back without it after 10 tries")
+    assert failure_of(node).message.endswith("restored without it after 10 tries")
     state = node.kernel.state("ibs5")
     assert state is not None
     assert state.link.up
@@ -247,7 +247,7 @@ def detach_after_lost_namespaces(node: Node) -> None:
     """Detach three times from namespaces that no longer exist."""
     for _ in range(3):
         node.clock.now += 60
-        node.detach(netns_alive=False)
+        node.detach(netns_exists=False)
 
 
 def test_interfaces_returned_under_swapped_names_get_their_own_names() -> None:
@@ -271,10 +271,10 @@ def test_concurrent_detaches_restore_swapped_names() -> None:
         """Restore the other claim on its thread before this one is renamed."""
         remade(parent, source, target)
         while others:
-            node.executor.detach(others.pop(), netns_alive=True)
+            node.executor.detach(others.pop(), netns_exists=True)
 
     node.kernel.rdma.remade = made_first
-    node.executor.detach(node.journal.records["claim-1"], netns_alive=True)
+    node.executor.detach(node.journal.records["claim-1"], netns_exists=True)
     for _ in range(3):
         node.retry()
 
@@ -316,13 +316,13 @@ def test_devices_of_a_dying_namespace_are_restored_after_the_kernel_returns_them
     node.attach()
     node.kernel.remove_netns(node.netns)  # its cleanup waits: another process holds it
 
-    node.detach(netns_alive=False)
+    node.detach(netns_exists=False)
 
     assert set(node.journal.phases().values()) == {Phase.DETACHING}
     assert all(record.failure is None for record in node.journal.records.values())
 
     node.kernel.release(node.netns)
-    node.detach(netns_alive=False)
+    node.detach(netns_exists=False)
 
     assert set(node.journal.phases().values()) == {Phase.HOME}
     node.assert_home()

@@ -223,7 +223,7 @@ def test_virtual_nic_deleted_in_its_pod_holds_no_namespace(node: Node) -> None:
     assert record is not None
     assert record.phase is Phase.HOME
     assert record.failure is not None
-    assert "is no more" in record.failure.message
+    assert "no longer exists" in record.failure.message
     assert not node.kernel.held
 
 

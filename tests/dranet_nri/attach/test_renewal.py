@@ -19,7 +19,7 @@ from dranet_nri.model import (
     Phase,
     Pod,
 )
-from dranet_nri.plan.lease import DropAddress, LeaseAddress
+from dranet_nri.plan.lease_ops import DropAddress, LeaseAddress
 from tests.fakes.dhcp import SERVER_MAC, FakeDhcpServer
 from tests.fakes.node import Node
 
@@ -112,7 +112,7 @@ def test_expired_lease_closes_the_gate_and_is_acquired_again(leased: Leased) -> 
     assert [type(op) for op in leased.node.kernel.log] == [DropAddress]
 
     leased.server.silent = False
-    leased.server.gives = replace(leased.server.gives, yours="10.77.0.51")
+    leased.server.gives = replace(leased.server.gives, offered="10.77.0.51")
     asyncio.run(leased.node.plugin.reconcile())
 
     assert (leased.record.phase, leased.record.failure) == (Phase.ATTACHED, None)

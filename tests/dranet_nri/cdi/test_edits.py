@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.cdi.edits import RLIM_INFINITY, EditOptions, merged_edits, rdma_warnings
-from dranet_nri.cdi.names import cdi_id, cdi_ids, cdi_name, gated_requests, listed
+from dranet_nri.cdi.names import cdi_id, cdi_ids, cdi_name, gated_requests, requests_of
 from dranet_nri.model import (
     AllocatedDevice,
     CharDevice,
@@ -89,11 +89,11 @@ LISTS = (
 def test_container_gets_the_requests_that_it_lists(
     container: str, requests: tuple[str, ...]
 ) -> None:
-    assert listed(replace(ALLOCATION, containers=LISTS), container) == requests
+    assert requests_of(replace(ALLOCATION, containers=LISTS), container) == requests
 
 
 def test_claim_that_no_container_lists_is_given_to_all_containers() -> None:
-    assert listed(ALLOCATION, "anything") == ("data", "storage")
+    assert requests_of(ALLOCATION, "anything") == ("data", "storage")
 
 
 # --------------------------------------------------------------------------- edits

@@ -8,11 +8,11 @@ import pytest
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.metadata import metadata
 from dranet_nri.cdi.names import (
-    carried_claims,
-    carried_namespaces,
     cdi_ids,
     metadata_destination,
     metadata_source,
+    mounted_claims,
+    mounted_namespaces,
 )
 from dranet_nri.model import (
     Edits,
@@ -260,7 +260,7 @@ def test_claims_of_a_container_are_read_from_its_metadata_mounts(
 ) -> None:
     mounts = (Mount("/etc/hosts", "/etc/hosts"), *(Mount(source, "/x") for source in sources))
 
-    assert carried_claims(replace(APP, mounts=mounts), DIRECTORY) == uids
+    assert mounted_claims(replace(APP, mounts=mounts), DIRECTORY) == uids
 
 
 def test_namespaces_of_a_container_are_read_from_its_cdi_mounts() -> None:
@@ -269,4 +269,4 @@ def test_namespaces_of_a_container_are_read_from_its_cdi_mounts() -> None:
     mounts = (Mount("/etc/hosts", "/etc/hosts"), Mount("/run/netns/cni-1", netns_path))
 
     assert netns_path in spec
-    assert carried_namespaces(replace(APP, mounts=mounts)) == ("/run/netns/cni-1",)
+    assert mounted_namespaces(replace(APP, mounts=mounts)) == ("/run/netns/cni-1",)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.process
 
 
 SOCKET = Path("/var/run/nri/nri.sock")
-NOT_SERVED = PluginHealth(waiting=("not served by the runtime: no such file",))
+NOT_SERVED = PluginHealth(not_ready=("not served by the runtime: no such file",))
 HCA = RdmaDeviceFacts("mlx5_0")
 
 
@@ -50,7 +50,7 @@ def test_connected_plugin_proves_that_nri_is_enabled() -> None:
 @pytest.mark.parametrize(
     "verdict",
     [
-        PluginHealth(dead=("no heartbeat",), waiting=("no runtime",)),
+        PluginHealth(not_live=("no heartbeat",), not_ready=("no runtime",)),
         PluginHealth(("no heartbeat",)),
     ],
 )

@@ -36,7 +36,9 @@ def test_stale_heartbeat_fails_with_its_age(
     status, output = probed(tmp_path, capsys)
 
     assert status == 1
-    assert output == "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it"
+    assert (
+        output == "no heartbeat for 40 s, at most 30 s: the plugin ended, hangs, or cannot write it"
+    )
     assert probed(tmp_path, capsys, "--max-age", "100") == (0, "ok")
 
 
@@ -66,8 +68,8 @@ def test_plugin_without_an_answer_from_the_runtime_is_not_ready(
 @pytest.mark.parametrize(
     ("changed", "output"),
     [
-        ({"round_began_s": 700.0, "round_due_s": None}, "has been at work for 700 s"),
-        ({"round_due_s": 700.0}, "a round of repairs is 700 s late"),
+        ({"round_began_s": 700.0, "round_due_s": None}, "has run for 700 s"),
+        ({"round_due_s": 700.0}, "a reconcile round is 700 s late"),
         ({"beat_s": -100.0}, "of another boot"),
     ],
     ids=["hangs", "late", "boot"],
@@ -100,11 +102,11 @@ def test_hung_thread_is_reported_and_passes_the_probe(
 def test_hung_thread_without_a_claim_is_reported_without_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(tmp_path, stuck=(HungCall(ago(312), "", "ask for TCX programs"),))
+    beat(tmp_path, stuck=(HungCall(ago(312), "", "query TCX programs"),))
 
     status, output = probed(tmp_path, capsys)
 
-    assert (status, output) == (0, "ok; hung in the kernel for 312 s: ask for TCX programs")
+    assert (status, output) == (0, "ok; hung in the kernel for 312 s: query TCX programs")
 
 
 def test_missing_heartbeat_is_reported_with_the_directory(
@@ -129,7 +131,7 @@ NO_ROUND = {"round_began_s": None, "round_due_s": None}
         (json.dumps({**WELL, **NO_ROUND, "version": 2}), "version 2, this program reads 1"),
         (json.dumps(WELL), "not a heartbeat"),
         (json.dumps({**WELL, **NO_ROUND, "beat_s": "now"}), "beat_s: 'now'"),
-        (json.dumps({**WELL, **NO_ROUND, "beat_s": float("nan")}), "NaN is no time"),
+        (json.dumps({**WELL, **NO_ROUND, "beat_s": float("nan")}), "NaN is not a time"),
         (json.dumps({**WELL, **NO_ROUND, "more": 1}), "not a heartbeat"),
         (json.dumps({**WELL, **NO_ROUND, "stuck": [{"since_s": 1}]}), "not a heartbeat"),
     ],

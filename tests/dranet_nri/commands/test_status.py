@@ -57,9 +57,9 @@ def test_plugin_that_never_ran_is_reported_in_one_line(
     [
         (
             {"beat_s": 40.0},
-            "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it",
+            "no heartbeat for 40 s, at most 30 s: the plugin ended, hangs, or cannot write it",
         ),
-        ({"round_began_s": 700.0}, "a round of repairs has been at work for 700 s"),
+        ({"round_began_s": 700.0}, "a reconcile round has run for 700 s"),
     ],
     ids=["silent", "hangs"],
 )

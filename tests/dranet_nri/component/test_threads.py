@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from dranet_nri.component.threads import KEPT, HangTimeout, _idle, in_thread, set_step
+from dranet_nri.component.threads import MAX_IDLE, HangTimeout, _idle, in_thread, set_step
 
 pytestmark = pytest.mark.process
 
@@ -154,7 +154,7 @@ def test_hung_job_is_not_reported_with_a_step_of_the_previous_job() -> None:
 
 
 def test_hung_thread_delays_no_other_job() -> None:
-    gates = [Gate() for _ in range(KEPT + 2)]
+    gates = [Gate() for _ in range(MAX_IDLE + 2)]
 
     async def main() -> list[str]:
         tasks = [asyncio.create_task(in_thread(gate.work)) for gate in gates]
@@ -170,7 +170,7 @@ def test_hung_thread_delays_no_other_job() -> None:
         if gate.thread not in _idle:
             assert gate.thread is not None
             gate.thread.join()
-    assert len(_idle) <= KEPT
+    assert len(_idle) <= MAX_IDLE
 
 
 def test_idle_thread_does_not_keep_the_result() -> None:

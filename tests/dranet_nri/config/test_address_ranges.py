@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from dranet_nri.config import (
-    lease_addresses,
+    assign_addresses,
     network_config_to_object,
     parse_network_config,
 )
@@ -18,7 +18,7 @@ def config(*addresses: str) -> NetworkConfig:
 
 
 def leased(configs: Iterable[NetworkConfig], *taken: str) -> list[tuple[str, ...] | None]:
-    return [address.interface.addresses for address in lease_addresses(tuple(configs), taken)]
+    return [address.interface.addresses for address in assign_addresses(tuple(configs), taken)]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_ranges_are_combined_with_addresses_and_may_be_repeated() -> None:
 def test_configuration_without_a_range_is_unchanged() -> None:
     before = parse_network_config({"interface": {"addresses": [], "mtu": 9000}})
 
-    assert lease_addresses([before], ["10.0.0.1/8"]) == (before,)
+    assert assign_addresses([before], ["10.0.0.1/8"]) == (before,)
 
 
 def test_exhausted_range_is_refused_with_the_remedy() -> None:
@@ -100,8 +100,8 @@ def test_exhausted_range_is_refused_with_the_remedy() -> None:
         leased([config(span)] * 2, "10.9.1.16/24")
 
     assert str(caught.value) == (
-        f"interface.addresses: every address of {span} is given to a pod of this node; "
-        "end one of them, or widen the range"
+        f"interface.addresses: pods of this node use every address of {span}; "
+        "delete one of them, or widen the range"
     )
 
 
@@ -114,6 +114,6 @@ def test_range_smaller_than_the_requests_is_refused_permanently(taken: tuple[str
 
     assert type(caught.value) is RefusedError, "no wait is worth it"
     assert str(caught.value) == (
-        f"interface.addresses: {span} has fewer addresses than these devices want of it; "
+        f"interface.addresses: {span} has fewer addresses than these devices request; "
         "widen the range"
     )

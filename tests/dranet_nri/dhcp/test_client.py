@@ -24,7 +24,7 @@ from tests.fakes.dhcp import SERVER_MAC, decoded, reply_bytes
 
 MAC, XID = "02:00:00:00:00:01", 77
 OFFER = DhcpMessage(
-    DhcpMessageType.OFFER, XID, MAC, yours="10.77.0.50", server="10.77.0.1", mask=24, lease_s=120
+    DhcpMessageType.OFFER, XID, MAC, offered="10.77.0.50", server="10.77.0.1", mask=24, lease_s=120
 )
 ACK = replace(OFFER, kind=DhcpMessageType.ACK)
 NAK = DhcpMessage(DhcpMessageType.NAK, XID, MAC, server="10.77.0.1")
@@ -130,10 +130,10 @@ def test_messages_are_retransmitted_and_discovery_restarts_after_three() -> None
     [
         replace(OFFER, xid=78),
         replace(OFFER, mac="02:00:00:00:00:02"),
-        replace(OFFER, yours="0.0.0.0"),
-        replace(OFFER, yours="255.255.255.255"),
-        replace(OFFER, yours="224.0.0.1"),
-        replace(OFFER, yours="127.0.0.1"),
+        replace(OFFER, offered="0.0.0.0"),
+        replace(OFFER, offered="255.255.255.255"),
+        replace(OFFER, offered="224.0.0.1"),
+        replace(OFFER, offered="127.0.0.1"),
         replace(OFFER, server=""),
         replace(OFFER, mask=None),
         replace(OFFER, mask=0),
@@ -153,7 +153,7 @@ def test_unusable_offer_is_ignored(message: DhcpMessage) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        replace(ACK, yours="10.77.0.51"),
+        replace(ACK, offered="10.77.0.51"),
         replace(ACK, server="10.77.0.2"),
         replace(ACK, lease_s=None),
         replace(ACK, lease_s=0),
@@ -224,7 +224,7 @@ def test_lease_is_lost_by_expiry_a_nak_or_another_address() -> None:
     other = replace(NAK, server="10.77.0.2")
     assert receive(extending(1060.0)[0], other) == ()
     assert "10.77.0.2 withdrew" in lost(receive(extending(1105.0)[0], other))
-    moved = replace(ACK, yours="10.77.0.51")
+    moved = replace(ACK, offered="10.77.0.51")
     assert lost(receive(extending(1060.0)[0], moved)) == (
         "the DHCP server 10.77.0.1 offers 10.77.0.51/24, not 10.77.0.50/24"
     )

@@ -16,7 +16,7 @@ ACK = DhcpMessage(
     0x01020304,
     "02:00:00:00:00:01",
     op=2,
-    yours="10.77.0.50",
+    offered="10.77.0.50",
     server="10.77.0.1",
     mask=24,
     lease_s=120,
@@ -34,7 +34,7 @@ messages = st.builds(
     mac=st.binary(min_size=6, max_size=6).map(lambda mac: mac.hex(":")),
     op=st.just(2),
     client=addresses,
-    yours=addresses,
+    offered=addresses,
     server=addresses | st.just(""),
     mask=st.none() | st.integers(0, 32),
     lease_s=seconds,
@@ -59,7 +59,11 @@ def test_encoded_message_has_the_fields_that_a_server_requires(
 
     got = decoded(data)
     assert (got.kind, got.xid, got.mac) == (message.kind, message.xid, message.mac)
-    assert (got.client, got.yours, got.server) == (message.client, message.yours, message.server)
+    assert (got.client, got.offered, got.server) == (
+        message.client,
+        message.offered,
+        message.server,
+    )
     assert got.secs == min(secs, 65535)
     assert len(data) >= 300
     assert option(61, b"\x01" + bytes.fromhex(message.mac.replace(":", ""))) in data

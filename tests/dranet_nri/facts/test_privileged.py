@@ -19,7 +19,7 @@ UNDERLAYS = {8: ("IPsec",)}
 @pytest.fixture(autouse=True)
 def others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a link of another namespace run over a link of the host, and IPsec send through one."""
-    monkeypatch.setattr(privileged, "above_elsewhere", lambda *_: ABOVE)
+    monkeypatch.setattr(privileged, "foreign_upper_kinds", lambda *_: ABOVE)
     monkeypatch.setattr(privileged, "underlays", lambda *_: UNDERLAYS)
 
 
@@ -27,7 +27,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     """Let the kernel refuse to list programs."""
 
     def names() -> dict[int, tuple[str, ...]]:
-        raise KernelError("ask for the TCX programs", code)
+        raise KernelError("query the TCX programs", code)
 
     monkeypatch.setattr(bpf, "tcx_names", names)
 

@@ -71,7 +71,7 @@ def test_nic_of_a_newer_attachment_record_is_refused_to_other_pods(
     assert text.startswith("device pci-0000-01-00-0 of claim default/second may be in another pod")
     assert f"the attachment record of claim {claim.claim.uid} cannot be used: $.version" in text
     assert f"({path})" in text
-    assert text.endswith("if that is on the host as it was, remove the file")
+    assert text.endswith("if they are restored on the host, remove the file")
     reported = node.attachments.get(second.claim.uid)
     assert reported is not None
     assert reported.failure is not None

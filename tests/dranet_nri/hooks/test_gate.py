@@ -27,9 +27,9 @@ class WatchingExecutor(PlanExecutor):
         self._node = node
         self._claim = claim
 
-    def detach(self, attachment: Attachment, *, netns_alive: bool) -> Attachment:
+    def detach(self, attachment: Attachment, *, netns_exists: bool) -> Attachment:
         self.open.append(self._node.gate_open(self._claim))
-        return super().detach(attachment, netns_alive=netns_alive)
+        return super().detach(attachment, netns_exists=netns_exists)
 
 
 def test_gate_is_closed_before_the_nic_leaves_its_pod(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_forged_record_for_an_owned_nic_is_refused_with_the_owner(node: Node) ->
     forged = node.allocate(intruder, 1, claim="forged")
     node.run_pod(pod)
 
-    with pytest.raises(RefusedError, match=r"held by pod default/web \(claim default/mine\)"):
+    with pytest.raises(RefusedError, match=r"owned by pod default/web \(claim default/mine\)"):
         node.run_pod(intruder)
 
     assert node.kernel.state("eth1", node.netns(pod)) is not None
@@ -127,7 +127,7 @@ def test_container_with_the_file_of_a_foreign_claim_is_refused_with_the_owner(
     container = Container("c", second.sandbox_id, "app", mounts=(Mount(source, "/x"),))
 
     assert not node.plugin.is_unclaimed(second, container)
-    with pytest.raises(RefusedError, match="which pod default/web holds"):
+    with pytest.raises(RefusedError, match="which pod default/web owns"):
         node.run(lambda: node.plugin.create_container(second, container, LATER))
 
 

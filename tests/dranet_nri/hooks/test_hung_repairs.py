@@ -162,7 +162,7 @@ def test_hung_device_delays_only_its_own_pods(
             while "waiting for a device" not in output:
                 await asyncio.sleep(0)
                 output += capsys.readouterr().out
-        assert "reason='pci-0000-02-00-0: still being worked on" in output
+        assert "reason='pci-0000-02-00-0: another job works on it" in output
         assert not attach.done()
         node.allocations.remove("claim-one")
         node.allocate(free, 1, claim="free")
@@ -170,7 +170,7 @@ def test_hung_device_delays_only_its_own_pods(
         assert node.in_pod(1, free)
         kernel.go.set()
         await stop
-        with pytest.raises(OwnedError, match=r"pci-0000-01-00-0 .* held by pod default/free"):
+        with pytest.raises(OwnedError, match=r"pci-0000-01-00-0 .* owned by pod default/free"):
             await attach
         assert node.in_pod(1, free)
 
@@ -192,7 +192,7 @@ def test_hung_orphan_scan_is_reported(node: Node, kernel: BlockingKernel) -> Non
         return reported
 
     (step,) = node.run(scenario)
-    assert step.startswith("look for links of pods that are gone (thread ")
+    assert step.startswith("find links of pods that ended (thread ")
 
 
 # --------------------------------------------------------------------------- by the clock
@@ -251,10 +251,10 @@ def test_hung_repairs_delay_a_pass_by_one_timeout(hanging: int, begun_s: float) 
         yield Repair("is well", RepairSubject("y", "y"), healthy)
 
     async def scenario() -> tuple[bool, float, bool, float]:
-        done = partial(repairs.done, hang_wait_s=HANG_WAIT_S, turn_s=TURN_S)
+        run = partial(repairs.run, hang_wait_s=HANG_WAIT_S, turn_s=TURN_S)
         loop = asyncio.get_running_loop()
-        first = await done(differences()), loop.time()
-        return *first, await done(differences()), loop.time()
+        first = await run(differences()), loop.time()
+        return *first, await run(differences()), loop.time()
 
     first, first_s, second, second_s = run_simulated(scenario)
 
@@ -274,7 +274,7 @@ def test_slow_repair_is_awaited_and_does_not_delay_the_next_one() -> None:
 
     async def scenario() -> bool:
         work = (("slow", HANG_WAIT_S / 2), ("swift", 0.0))
-        return await repairs.done(
+        return await repairs.run(
             (
                 Repair("x", RepairSubject(name, name), partial(lasting, name, seconds))
                 for name, seconds in work

@@ -71,7 +71,7 @@ def test_failed_attach_is_logged_after_its_caller_was_cancelled(
             await create
         assert not lines(capsys)
         paused.go.set()
-        await node.plugin.attacher.idle(pod.sandbox_id)
+        await node.plugin.attacher.wait_idle(pod.sandbox_id)
 
     node.run(scenario)
 

@@ -29,11 +29,11 @@ class HangingRestore(PlanExecutor):
         super().__init__(node.kernel, node.attachments, node.clock, RdmaOptions())
         self.go = threading.Event()
 
-    def detach(self, attachment: Attachment, *, netns_alive: bool) -> Attachment:
+    def detach(self, attachment: Attachment, *, netns_exists: bool) -> Attachment:
         """Wait, if it is the old one's."""
         if attachment.claim.uid == OLD:
             assert self.go.wait(30)
-        return super().detach(attachment, netns_alive=netns_alive)
+        return super().detach(attachment, netns_exists=netns_exists)
 
 
 def web(node: Node, sandbox: str) -> Pod:
@@ -95,7 +95,7 @@ def test_pod_is_attached_while_an_earlier_pod_of_the_same_name_hangs(node: Node)
         await node.plugin.reconcile()
         attached = node.in_pod(2, new)
         paused.go.set()
-        await node.plugin.attacher.idle(old.sandbox_id)
+        await node.plugin.attacher.wait_idle(old.sandbox_id)
         return attached
 
     assert node.run(scenario)

@@ -195,7 +195,7 @@ def test_hung_repair_delays_no_other(node: Node) -> None:
 
         assert node.in_pod(2, other)
         paused.go.set()
-        await node.plugin.attacher.idle(hung.sandbox_id)
+        await node.plugin.attacher.wait_idle(hung.sandbox_id)
 
     node.run(work)
 
@@ -210,7 +210,7 @@ def test_claim_recorded_for_another_pod_does_not_take_the_nic_of_the_running_one
     node.run_pod(pod)
     node.allocate(intruder, 2)  # the same claim, another NIC
 
-    with pytest.raises(RefusedError, match=r"claim default/nics is held by pod default/web"):
+    with pytest.raises(RefusedError, match=r"claim default/nics is owned by pod default/web"):
         node.run_pod(intruder)
 
     assert node.in_pod(1, pod)
@@ -354,7 +354,7 @@ def test_failed_attach_without_a_waiting_caller_requests_a_reconcile(node: Node)
         with pytest.raises(asyncio.CancelledError):
             await hook
         paused.go.set()
-        await node.plugin.attacher.idle(pod.sandbox_id)
+        await node.plugin.attacher.wait_idle(pod.sandbox_id)
 
     node.run(work)
 

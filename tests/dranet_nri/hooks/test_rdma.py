@@ -136,7 +136,9 @@ def test_whole_device_and_a_share_of_it_are_not_given_together(
     late = shared.pod("second")
     claimed(shared, late, 1, share=second)
 
-    with pytest.raises(RefusedError, match=r"pci-0000-01-00-0 of claim .* held by pod default/fir"):
+    with pytest.raises(
+        RefusedError, match=r"pci-0000-01-00-0 of claim .* owned by pod default/fir"
+    ):
         shared.run_pod(late)
 
     assert shared.phase(held) is Phase.ATTACHED

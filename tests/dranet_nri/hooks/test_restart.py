@@ -27,7 +27,7 @@ def test_restart_after_any_crash_completes_the_attach(
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     if location == "at home":
-        node.plugin.attacher.executor.detach(record, netns_alive=True)
+        node.plugin.attacher.executor.detach(record, netns_exists=True)
     elif location == "returned bare":
         node.kernel.destroy_netns(node.netns(pod))
         pod = node.pod("web")  # the runtime made it a new one under the same path
@@ -90,7 +90,7 @@ def test_restart_without_a_runtime_opens_no_gate_without_its_nic(
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     if location == "at home":
-        node.plugin.attacher.executor.detach(record, netns_alive=True)
+        node.plugin.attacher.executor.detach(record, netns_exists=True)
     node.attachments.put(replace(record, phase=recorded))
     node.restart()
 

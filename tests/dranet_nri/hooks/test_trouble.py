@@ -101,7 +101,9 @@ def test_unrecorded_restore_is_reported_to_the_next_pod(node: Node) -> None:
     node.allocations.remove(ended.claim.uid)
     node.allocate(other, 1, claim="next")
 
-    with pytest.raises(OwnedError, match=r"held by pod default/web .*, which is gone; .* retried"):
+    with pytest.raises(
+        OwnedError, match=r"owned by pod default/web .*, which has ended; .* retried"
+    ):
         node.run_pod(other)
 
     assert node.plugin.reconciler.pending() == 1, "of the pod that is gone"
@@ -319,10 +321,10 @@ def test_rdma_device_without_an_interface_is_given_to_one_pod(node: Node) -> Non
     rdma_only(node, intruder, "forged")
     node.run_pod(pod)
 
-    with pytest.raises(RefusedError, match=r"held by pod default/web \(claim default/mine\)"):
+    with pytest.raises(RefusedError, match=r"owned by pod default/web \(claim default/mine\)"):
         node.run_pod(intruder)
     stolen = rdma_only(node, intruder, "mine")
-    with pytest.raises(RefusedError, match=r"held by pod default/web"):
+    with pytest.raises(RefusedError, match=r"owned by pod default/web"):
         node.run_pod(intruder)
 
     assert node.phase(claim_of_pod) is Phase.ATTACHED

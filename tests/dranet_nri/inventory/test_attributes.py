@@ -12,14 +12,14 @@ from dranet_nri.inventory.attribute_names import (
     RDMA_SHARED,
 )
 from dranet_nri.inventory.attributes import (
-    GOES_FIRST,
+    DROP_ORDER,
     MAX_ATTRIBUTES,
     azure_attributes,
-    clipped,
     joined,
     netdev_attributes,
     pci_attributes,
     rdma_attributes,
+    truncated,
     within_budget,
 )
 from dranet_nri.inventory.azure import Placement
@@ -50,7 +50,7 @@ FUNCTION = PciFunction(
     ],
 )
 def test_text_is_truncated_at_a_character_within_64_bytes(text: str, expected: str) -> None:
-    assert clipped(text) == expected
+    assert truncated(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -360,12 +360,12 @@ def test_attributes_within_the_limit_are_kept_and_sorted() -> None:
 
 
 def test_attributes_above_the_limit_are_dropped_in_order_of_priority() -> None:
-    omitted_first: dict[str, AttributeValue] = dict.fromkeys(GOES_FIRST, True)
+    omitted_first: dict[str, AttributeValue] = dict.fromkeys(DROP_ORDER, True)
     others: dict[str, AttributeValue] = {f"dra.net/x{n:02}": n for n in range(26)}
 
     found = dict(within_budget(others | omitted_first))
 
-    assert found == others | {name: omitted_first[name] for name in GOES_FIRST[-6:]}
+    assert found == others | {name: omitted_first[name] for name in DROP_ORDER[-6:]}
 
 
 def test_required_attributes_are_kept_above_the_limit() -> None:

@@ -15,7 +15,7 @@ from dranet_nri.inventory import (
     pci_device_name,
     with_parents,
 )
-from dranet_nri.inventory.attributes import GOES_FIRST
+from dranet_nri.inventory.attributes import DROP_ORDER
 from dranet_nri.inventory.build import why_invalid
 from dranet_nri.model import DEFAULT_FILTER, Address, DefaultRoute, Device, DeviceKey, Link
 from tests.dranet_nri.inventory.parts import PF, VF, function, names, nic, one, virtual
@@ -407,7 +407,7 @@ def test_device_with_all_facts_stays_within_the_limit_with_all_dranet_names() ->
 
     found = {name for name, _ in device.attributes}
     assert len(found) == 32
-    assert sorted(found & set(GOES_FIRST)) == [
+    assert sorted(found & set(DROP_ORDER)) == [
         "dra.net/ibLinkLayer",
         "dra.net/ibPortState",
         "dra.net/ibRateGbps",
@@ -415,7 +415,7 @@ def test_device_with_all_facts_stays_within_the_limit_with_all_dranet_names() ->
         "dra.net/rdmaDeviceShared",
         "dra.net/rdmaProtocol",
     ]
-    assert len(found - set(GOES_FIRST)) == 26
+    assert len(found - set(DROP_ORDER)) == 26
 
 
 @pytest.mark.parametrize(

@@ -318,7 +318,7 @@ def test_nic_below_an_ipoib_child_with_host_addresses_is_excluded(
             id="on an unused VLAN",
         ),
         pytest.param(
-            (replace(vlan("vlan7", 9, 3), above_elsewhere=("macvlan",)),),
+            (replace(vlan("vlan7", 9, 3), foreign_upper_kinds=("macvlan",)),),
             "carries a macvlan link of another network namespace, maybe a pod's, which loses its",
             id="elsewhere, on an unused VLAN",
         ),
@@ -344,7 +344,7 @@ def test_nic_whose_move_would_disconnect_other_links_is_excluded(
 
 
 def test_nic_below_a_link_of_another_namespace_is_excluded() -> None:
-    carrier = replace(nic("eth1", 3, VF), above_elsewhere=("ipvlan", "vlan"))
+    carrier = replace(nic("eth1", 3, VF), foreign_upper_kinds=("ipvlan", "vlan"))
 
     (_, reported), *_ = inventory_from_facts(HostFacts((function(VF),), (carrier,))).excluded
 

@@ -19,7 +19,7 @@ PARENT = "0000:8a:00.1"
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the host have no addresses, routes, rules, links above, nor underlays."""
-    for name in ("addresses", "above_elsewhere", "run_inside"):
+    for name in ("addresses", "foreign_upper_kinds", "run_inside"):
         monkeypatch.setattr(host, name, lambda *_: {})
     for name in ("default_routes", "policy_routes"):
         monkeypatch.setattr(host, name, lambda *_: ())

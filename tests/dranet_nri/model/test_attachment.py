@@ -44,9 +44,9 @@ def test_modified_device_is_not_returned_until_it_is_restored(
     device: AttachedDevice,
     is_modified: bool,  # noqa: FBT001
 ) -> None:
-    assert device.touched is is_modified
-    assert attachment(Phase.FAILED, AttachedDevice("nic", NIC), device).is_away is is_modified
-    assert attachment(Phase.FAILED, device).holds_devices is is_modified
+    assert device.is_unrestored is is_modified
+    assert attachment(Phase.FAILED, AttachedDevice("nic", NIC), device).is_unrestored is is_modified
+    assert attachment(Phase.FAILED, device).owns_devices is is_modified
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_device_with_a_recorded_success_was_in_its_pod_until_it_is_restored(
     device: AttachedDevice,
     given: bool,  # noqa: FBT001
 ) -> None:
-    assert device.was_given is given
+    assert device.was_attached is given
 
 
 def test_attached_record_owns_its_devices_although_none_moved() -> None:
     shared = AttachedDevice("nic", NIC, share_id="one")
 
-    assert attachment(Phase.ATTACHED, shared).holds_devices
-    assert not attachment(Phase.HOME, shared).holds_devices
+    assert attachment(Phase.ATTACHED, shared).owns_devices
+    assert not attachment(Phase.HOME, shared).owns_devices
 
 
 @pytest.mark.parametrize("share", ["", "5e0f"])

@@ -95,7 +95,7 @@ def test_claimed_address_mode_is_kept() -> None:
 
 
 def test_slaac_requires_the_ipv6_minimum_mtu() -> None:
-    with pytest.raises(RefusedError, match="can't have addressing SLAAC"):
+    with pytest.raises(RefusedError, match="cannot have addressing SLAAC"):
         pod_network(NetworkConfig(replace(AUTOMATIC, mtu=1000)), HOST)
 
 

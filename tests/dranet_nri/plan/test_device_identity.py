@@ -10,7 +10,7 @@ from dranet_nri.plan.identity import (
     RdmaIdentity,
     device_identity,
     rdma_identity,
-    why_unclear,
+    why_ambiguous,
 )
 
 VETH = Link(7, "nic0", kind="veth", mac="02:00:00:00:00:07")
@@ -130,7 +130,7 @@ def test_device_waiting_for_its_name_has_a_temporary_one(
     link: Link,
     waits: bool,  # noqa: FBT001 - the expectation
 ) -> None:
-    assert identity.waits_as(link) is waits
+    assert identity.is_under_temporary_name(link) is waits
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_device_in_the_pod_is_identified_by_name_while_its_index_is_unknown(
 def test_pod_index_identifies_the_device(
     identity: DeviceIdentity, link: Link, *, is_there: bool
 ) -> None:
-    assert identity.is_there(link) is is_there
+    assert identity.is_at_pod_index(link) is is_there
 
 
 @pytest.mark.parametrize(
@@ -182,17 +182,17 @@ def test_link_of_another_name_requires_its_own_address_to_match(
     link: Link,
     alike: bool,  # noqa: FBT001 - the expectation
 ) -> None:
-    assert identity.looks_like(link) is alike
+    assert identity.has_own_mac(link) is alike
 
 
 def test_links_in_the_pod_are_candidates_while_the_index_is_unknown() -> None:
     identity = replace(IDENTITY, pod_index=0)
     renamed, later, tunnel = replace(VETH, mac=OTHER_MAC), replace(VETH, index=8), Link(7, "tunl0")
 
-    assert identity.may_be((renamed, Link(1, "lo"))) == (renamed,)
-    assert identity.may_be((tunnel, later)) == (later,)
-    assert identity.may_be((later,)) == ()
-    assert IDENTITY.may_be((renamed,)) == ()
+    assert identity.candidates_by_index((renamed, Link(1, "lo"))) == (renamed,)
+    assert identity.candidates_by_index((tunnel, later)) == (later,)
+    assert identity.candidates_by_index((later,)) == ()
+    assert IDENTITY.candidates_by_index((renamed,)) == ()
 
 
 @pytest.mark.parametrize(
@@ -270,9 +270,9 @@ def test_hardware_in_the_pod_may_belong_to_another_claim(
 
 
 def test_unclear_identity_is_reported_with_the_remedy() -> None:
-    assert why_unclear(HARDWARE.device, ("a", "x (in the pod)")) == (
+    assert why_ambiguous(HARDWARE.device, ("a", "x (in the pod)")) == (
         "device pci-0000-8a-00-0-p1 (eth2) cannot be distinguished from other links: it may be a or"
-        " x (in the pod); give the right one the name eth2 on the host"
+        " x (in the pod); rename the right one to eth2 on the host"
     )
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from dranet_nri.dhcp import Granted
 from dranet_nri.model import FOREVER, Address, Lease, Link, Ns, Route, VrfConfig
-from dranet_nri.plan.lacking import may_lack
-from dranet_nri.plan.lease import DropAddress, LeaseAddress, add_lease
-from dranet_nri.plan.leased import leased_network
+from dranet_nri.plan.lease_network import network_with_lease
+from dranet_nri.plan.lease_ops import DropAddress, LeaseAddress, add_lease
 from dranet_nri.plan.ops import AddRoute, LinkSettings
+from dranet_nri.plan.optional import is_optional
 from dranet_nri.plan.pod_network import PodNetwork
-from tests.dranet_nri.plan.test_lacking import error
+from tests.dranet_nri.plan.test_optional import error
 
 LEASE = Lease("10.77.0.50/24", "10.77.0.1", "02:00:00:00:00:fe", 1000, 120, 60, 105)
 LINK = Link(3, "net1", mtu=1500, min_mtu=68, max_mtu=9000)
@@ -35,7 +35,7 @@ def test_lease_operations_are_printed() -> None:
     assert str(add_lease("net1", LEASE, 1000.0)) == (
         "add address 10.77.0.50/24 for 120 s to net1 in pod"
     )
-    assert str(lasting) == "add address 10.77.0.50/24 for good to net1 in pod"
+    assert str(lasting) == "add address 10.77.0.50/24 forever to net1 in pod"
     assert str(DropAddress(Ns.POD, "net1", "10.77.0.50/24")) == (
         "delete address 10.77.0.50/24 of net1 in pod"
     )
@@ -45,14 +45,16 @@ def test_leased_routes_follow_those_of_the_claim_with_a_higher_metric() -> None:
     claimed = Route("10.88.0.0/16", gateway="10.77.0.1", protocol=4)
     own = Route("10.77.0.0/24", scope=253, protocol=16)
 
-    network = leased_network(
+    network = network_with_lease(
         PodNetwork("net1", routes=(claimed,)), Granted(LEASE, (FAR, DEFAULT, own)), LINK
     )
 
     assert network.addresses == (Address("10.77.0.50/24"),)
     assert network.routes == (claimed, replace(DEFAULT, metric=2048))
-    assert may_lack(network.inherited, AddRoute(Ns.POD, "net1", network.routes[1]), error(EEXIST))
-    assert not may_lack(network.inherited, AddRoute(Ns.POD, "net1", claimed), error(EEXIST))
+    assert is_optional(
+        network.inherited, AddRoute(Ns.POD, "net1", network.routes[1]), error(EEXIST)
+    )
+    assert not is_optional(network.inherited, AddRoute(Ns.POD, "net1", claimed), error(EEXIST))
 
 
 def test_gateway_outside_the_network_gets_a_route_first() -> None:
@@ -60,7 +62,9 @@ def test_gateway_outside_the_network_gets_a_route_first() -> None:
     direct = Route("10.88.0.0/16", scope=253, protocol=16)
     beyond = Route("10.99.0.0/16", gateway="10.88.0.1", protocol=16)
 
-    network = leased_network(PodNetwork("net1"), Granted(single, (DEFAULT, beyond, direct)), LINK)
+    network = network_with_lease(
+        PodNetwork("net1"), Granted(single, (DEFAULT, beyond, direct)), LINK
+    )
 
     assert network.routes == (
         Route("10.77.0.254/32", scope=253, protocol=16),
@@ -71,7 +75,7 @@ def test_gateway_outside_the_network_gets_a_route_first() -> None:
 
 
 def test_leased_routes_in_a_vrf_are_in_its_table() -> None:
-    network = leased_network(
+    network = network_with_lease(
         PodNetwork("net1", vrf=VrfConfig("blue", 1541)), Granted(LEASE, (FAR,)), LINK
     )
 
@@ -94,16 +98,16 @@ def test_leased_mtu_is_used_if_the_link_supports_it(
 ) -> None:
     network = PodNetwork("net1", LinkSettings(mtu=claimed))
 
-    assert leased_network(network, Granted(LEASE, mtu=given), LINK).settings.mtu == mtu
-    assert leased_network(network, Granted(LEASE, mtu=0), replace(LINK, min_mtu=0)).settings == (
-        network.settings
-    )
+    assert network_with_lease(network, Granted(LEASE, mtu=given), LINK).settings.mtu == mtu
+    assert network_with_lease(
+        network, Granted(LEASE, mtu=0), replace(LINK, min_mtu=0)
+    ).settings == (network.settings)
 
 
 def test_link_without_mtu_limits_accepts_any_mtu() -> None:
     unbounded = replace(LINK, min_mtu=0, max_mtu=0)
 
     assert (
-        leased_network(PodNetwork("net1"), Granted(LEASE, mtu=60000), unbounded).settings.mtu
+        network_with_lease(PodNetwork("net1"), Granted(LEASE, mtu=60000), unbounded).settings.mtu
         == 60000
     )

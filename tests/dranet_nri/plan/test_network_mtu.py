@@ -57,7 +57,7 @@ def test_ipv6_configuration_below_the_minimum_mtu_is_refused(
     with pytest.raises(RefusedError, match=r"interface\.mtu 1279") as caught:
         pod_network(config, host)
 
-    assert f"can't have {reason}: IPv6 needs 1280; set interface.mtu" in str(caught.value)
+    assert f"cannot have {reason}: IPv6 needs 1280; set interface.mtu" in str(caught.value)
 
 
 def test_inherited_ipv6_address_below_the_minimum_mtu_is_omitted_with_a_warning() -> None:

@@ -31,14 +31,14 @@ from dranet_nri.plan.child import (
     ALIAS,
     Child,
     alias_of,
-    first_name,
+    generated_name,
     is_any_child,
     is_any_child_on_host,
     is_child,
-    why_not_beside,
+    why_incompatible,
 )
 from dranet_nri.plan.ops import AddAddress, AddChild, DelLink, LinkSettings, MoveLink, SetUp
-from dranet_nri.plan.planner import AttachTarget, is_cut, is_restored, is_usable, make_plan
+from dranet_nri.plan.planner import AttachTarget, is_incomplete, is_restored, is_usable, make_plan
 from dranet_nri.plan.pod_network import PodNetwork, child_network
 from dranet_nri.plan.restore import RestoreTarget
 from dranet_nri.plan.settings.rate import LimitRate
@@ -56,9 +56,9 @@ def made(name: str, alias: str = CHILD.alias) -> LinkState:
 def test_child_is_created_on_the_host_as_the_only_operation() -> None:
     ops = make_plan(AttachTarget(NET, child=CHILD), Observed())
 
-    name = first_name(CHILD.alias)
+    name = generated_name(CHILD.alias)
     assert ops == (AddChild(Ns.HOST, 5, name, CHILD.alias, CHILD.link),)
-    assert is_cut(None, ops)
+    assert is_incomplete(None, ops)
     assert str(ops[0]) == f"add IPoIB child {name} of link 5 pkey 0x8001 mode datagram in host"
 
 
@@ -67,7 +67,7 @@ def test_bandwidth_limit_is_set_before_the_child_is_up() -> None:
     limit = LimitRate(Ns.POD, "net1", 10**9)
 
     moved = make_plan(
-        AttachTarget(limited, child=CHILD), Observed(host=made(first_name(CHILD.alias)))
+        AttachTarget(limited, child=CHILD), Observed(host=made(generated_name(CHILD.alias)))
     )
     named = make_plan(AttachTarget(limited, child=CHILD), Observed(pod=made("net1")))
 
@@ -97,14 +97,16 @@ def test_ipoib_child_without_a_pkey_uses_that_of_its_parent() -> None:
 
 
 def test_created_child_is_moved_to_the_pod_and_configured() -> None:
-    ops = make_plan(AttachTarget(NET, child=CHILD), Observed(host=made(first_name(CHILD.alias))))
+    ops = make_plan(
+        AttachTarget(NET, child=CHILD), Observed(host=made(generated_name(CHILD.alias)))
+    )
 
     assert ops == (
         MoveLink(Ns.HOST, 9, Ns.POD, "net1"),
         AddAddress(Ns.POD, "net1", Address("192.168.0.5/24")),
         SetUp(Ns.POD, "net1"),
     )
-    assert not is_cut(None, ops)
+    assert not is_incomplete(None, ops)
 
 
 def test_child_in_the_pod_is_only_configured() -> None:
@@ -138,10 +140,10 @@ def test_child_is_restored_when_it_is_deleted(observed: Observed, ops: tuple[Del
     ("link", "own"),
     [
         pytest.param(Link(9, "net1", alias=CHILD.alias), True, id="its alias, any name"),
-        pytest.param(Link(9, first_name(CHILD.alias)), True, id="no alias yet, its first name"),
+        pytest.param(Link(9, generated_name(CHILD.alias)), True, id="no alias yet, its first name"),
         pytest.param(Link(9, "net1"), False, id="no alias, another name"),
         pytest.param(
-            Link(9, first_name(CHILD.alias), alias="somebody's"), False, id="a foreign alias"
+            Link(9, generated_name(CHILD.alias), alias="somebody's"), False, id="a foreign alias"
         ),
     ],
 )
@@ -157,8 +159,8 @@ def test_first_name_of_a_child_is_a_valid_interface_name() -> None:
     alias = alias_of("6f1c0a52-3a57-4a0e-9a6b-0f7d3c1e2b4a", "pci-0000-8a-00-0")
 
     assert alias.startswith(ALIAS)
-    assert len(first_name(alias)) == 14
-    assert first_name(alias) != first_name(CHILD.alias)
+    assert len(generated_name(alias)) == 14
+    assert generated_name(alias) != generated_name(CHILD.alias)
 
 
 def test_shares_of_a_device_have_different_aliases() -> None:
@@ -186,8 +188,8 @@ def test_other_children_are_created_in_the_pod(link: ChildConfig, text: str) -> 
 
     (op,) = make_plan(AttachTarget(NET, child=child), Observed())
 
-    assert op == AddChild(Ns.POD, 4, first_name(CHILD.alias), CHILD.alias, link)
-    assert str(op) == f"add {text.replace('NAME', first_name(CHILD.alias))} in pod"
+    assert op == AddChild(Ns.POD, 4, generated_name(CHILD.alias), CHILD.alias, link)
+    assert str(op) == f"add {text.replace('NAME', generated_name(CHILD.alias))} in pod"
 
 
 def test_parent_that_is_down_is_set_up_first() -> None:
@@ -235,7 +237,7 @@ def test_child_mtu_above_that_of_the_parent_is_refused(mtu: int, fits: bool) -> 
         pytest.param(
             SERVICE,
             SERVICE,
-            "its VLAN 7 is another pod's; use another interface.vlan.id",
+            "another pod has its VLAN 7; use another interface.vlan.id",
             id="one VLAN",
         ),
         pytest.param(SERVICE, VlanConfig(7), "", id="another tag"),
@@ -246,7 +248,7 @@ def test_child_mtu_above_that_of_the_parent_is_refused(mtu: int, fits: bool) -> 
 def test_incompatible_children_of_one_parent_are_reported(
     desired: ChildConfig, other: ChildConfig, reason: str
 ) -> None:
-    assert why_not_beside(desired, other) == reason
+    assert why_incompatible(desired, other) == reason
 
 
 def test_child_inherits_only_name_and_mtu_of_its_parent() -> None:

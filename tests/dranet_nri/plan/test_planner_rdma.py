@@ -15,7 +15,7 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.ops import MoveLink, MoveRdma, RenameRdma, SetLink
-from dranet_nri.plan.planner import AttachTarget, is_cut, is_restored, is_usable, make_plan
+from dranet_nri.plan.planner import AttachTarget, is_incomplete, is_restored, is_usable, make_plan
 from dranet_nri.plan.pod_network import PodNetwork
 from dranet_nri.plan.restore import RestoreTarget
 
@@ -156,10 +156,10 @@ def test_move_that_recreates_the_net_device_ends_the_plan() -> None:
 
     assert first == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
     assert back == (MoveRdma(Ns.POD, 3, Ns.HOST, "mlx5_2"),)
-    assert is_cut(IPOIB, first)
-    assert not is_cut(IPOIB, make_plan(into, Observed(host=IPOIB, rdma=rdma(pod=(MLX5,)))))
-    assert not is_cut(ETHERNET, first)
-    assert not is_cut(None, first)
+    assert is_incomplete(IPOIB, first)
+    assert not is_incomplete(IPOIB, make_plan(into, Observed(host=IPOIB, rdma=rdma(pod=(MLX5,)))))
+    assert not is_incomplete(ETHERNET, first)
+    assert not is_incomplete(None, first)
 
 
 def test_address_of_an_ipoib_link_is_not_restored() -> None:

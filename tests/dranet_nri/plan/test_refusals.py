@@ -21,7 +21,7 @@ from dranet_nri.model import (
     TcxSide,
     XdpMode,
 )
-from dranet_nri.plan.lease import DropAddress, LeaseAddress
+from dranet_nri.plan.lease_ops import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -174,7 +174,7 @@ def test_taken_route_in_the_pod_is_reported_with_the_remedy() -> None:
 def test_disabled_ipv6_is_reported_with_the_remedy() -> None:
     op = AddAddress(Ns.POD, "net1", Address("2001:db8::5/64"))
 
-    assert "give interface.addresses" in explained(KernelError(str(op), EACCES), op)
+    assert "set interface.addresses" in explained(KernelError(str(op), EACCES), op)
 
 
 def test_oversized_answer_is_reported_with_the_remedy() -> None:
@@ -197,7 +197,7 @@ def test_failed_attach_reports_each_part_once() -> None:
 
     assert str(stopped) == (
         "set net1 up in pod failed: EBUSY (the kernel's words); the device or its driver is busy;"
-        " this is tried again; not undone: eth2 is lost"
+        " the plugin tries again; not undone: eth2 is lost"
     )
 
 

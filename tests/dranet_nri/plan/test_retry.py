@@ -17,12 +17,14 @@ from dranet_nri.plan.retry import (
 )
 
 NOW = 1_800_000_000
-RESTORED = RestoreResult(home=True, usable=True)
-GONE = RestoreResult(home=True, text="eth3 is no more")
-NOT_RESTORED = RestoreResult(home=False, text="move eth1: EBUSY")
-WAITING = RestoreResult(home=False)
-ROUTELESS = RestoreResult(home=False, text="add route: ENETUNREACH", usable=True)
-GIVEN_BACK = RestoreResult(home=True, text="add route: ENETUNREACH; given back", usable=True)
+RESTORED = RestoreResult(restored=True, usable=True)
+GONE = RestoreResult(restored=True, text="eth3 no longer exists")
+NOT_RESTORED = RestoreResult(restored=False, text="move eth1: EBUSY")
+WAITING = RestoreResult(restored=False)
+ROUTELESS = RestoreResult(restored=False, text="add route: ENETUNREACH", usable=True)
+RESTORED_IN_PART = RestoreResult(
+    restored=True, text="add route: ENETUNREACH; restored", usable=True
+)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,7 @@ def test_restore_limit_counts_only_tries_with_rejected_operations(
     ("returns", "reason"),
     [
         ((ROUTELESS,), RESTORE_FAILED),
-        ((GIVEN_BACK,), RESTORE_FAILED),
+        ((RESTORED_IN_PART,), RESTORE_FAILED),
         ((RESTORED, ROUTELESS), RESTORE_FAILED),
         ((NOT_RESTORED,), DETACH_FAILED),
         ((NOT_RESTORED, ROUTELESS), DETACH_FAILED),
@@ -109,11 +111,11 @@ def test_every_try_of_the_backoff_counts() -> None:
 def test_early_try_updates_the_message_but_not_count_and_time() -> None:
     before = Failure(RESTORE_FAILED, "add route: EBUSY", NOW, MAX_RESTORE_TRIES)
 
-    assert restore_failure((GIVEN_BACK,), before, NOW + 50) == replace(
-        before, message=GIVEN_BACK.text
+    assert restore_failure((RESTORED_IN_PART,), before, NOW + 50) == replace(
+        before, message=RESTORED_IN_PART.text
     )
-    assert restore_failure((GIVEN_BACK,), before, NOW + 102) == Failure(
-        RESTORE_FAILED, GIVEN_BACK.text, NOW + 102, MAX_RESTORE_TRIES + 1
+    assert restore_failure((RESTORED_IN_PART,), before, NOW + 102) == Failure(
+        RESTORE_FAILED, RESTORED_IN_PART.text, NOW + 102, MAX_RESTORE_TRIES + 1
     )
 
 
@@ -135,7 +137,7 @@ def test_failed_moves_to_the_host_are_all_counted() -> None:
 
 def test_messages_of_all_devices_fit_into_the_record() -> None:
     failure = restore_failure((NOT_RESTORED, RESTORED, ROUTELESS), None, NOW)
-    long = restore_failure((RestoreResult(home=False, text="x" * 3000),), None, NOW)
+    long = restore_failure((RestoreResult(restored=False, text="x" * 3000),), None, NOW)
 
     assert failure is not None
     assert failure.message == f"{NOT_RESTORED.text}; {ROUTELESS.text}"

@@ -39,8 +39,8 @@ NO_ROUTE: Failed = [
     (AddRoute(Ns.HOST, "eth2", ROUTE), KernelError("add route 10.9.0.0/16", ENETUNREACH))
 ]
 NO_ROUTE_TEXT = (
-    "device nic-2 (eth2): add route 10.9.0.0/16: ENETUNREACH; its gateway is not within reach: an"
-    " address or a route to it is gone; give it back"
+    "device nic-2 (eth2): add route 10.9.0.0/16: ENETUNREACH; its gateway is not reachable: an"
+    " address or a route to it was deleted; add that again"
 )
 NO_SYSCTL: Failed = [
     (SetSysctl(Ns.HOST, "eth2", FILTER), KernelError("set sysctl rp_filter", EINVAL))
@@ -58,11 +58,11 @@ def result_of(
     target: RestoreTarget = WANTED,
     device: Device = NIC,
     *,
-    alive: bool = True,
+    netns_exists: bool = True,
     tries_left: bool = True,
 ) -> RestoreResult:
     return verify_restored(
-        device, target, observed, failed or [], alive=alive, tries_left=tries_left
+        device, target, observed, failed or [], netns_exists=netns_exists, tries_left=tries_left
     )
 
 
@@ -71,17 +71,17 @@ ROUTELESS = Observed(host=UP, rdma=rdma(host=(MLX5,)))
 
 
 def test_unchanged_device_is_restored_without_a_message() -> None:
-    assert result_of(AT_HOME) == RestoreResult(home=True, usable=True)
+    assert result_of(AT_HOME) == RestoreResult(restored=True, usable=True)
 
 
 def test_rejected_operation_is_reported_and_given_up_after_the_limit() -> None:
-    given_back = f"{NO_ROUTE_TEXT}; given back without it after 10 tries"
+    given_back = f"{NO_ROUTE_TEXT}; restored without it after 10 tries"
 
     assert result_of(ROUTELESS, NO_ROUTE) == RestoreResult(
-        home=False, text=NO_ROUTE_TEXT, usable=True
+        restored=False, text=NO_ROUTE_TEXT, usable=True
     )
     assert result_of(ROUTELESS, NO_ROUTE, tries_left=False) == RestoreResult(
-        home=True, text=given_back, usable=True
+        restored=True, text=given_back, usable=True
     )
 
 
@@ -90,10 +90,10 @@ def test_permanently_rejected_operation_is_given_up_at_once() -> None:
 
     back = result_of(ROUTELESS, NO_SYSCTL, desired)
 
-    assert (back.home, back.usable) == (True, True)
+    assert (back.restored, back.usable) == (True, True)
     assert back.text.endswith(
-        "set sysctl rp_filter: EINVAL; the kernel does not take that value any more; set the"
-        " sysctl by hand; given back without it"
+        "set sysctl rp_filter: EINVAL; the kernel no longer accepts that value; set the"
+        " sysctl by hand; restored without it"
     )
 
 
@@ -101,28 +101,28 @@ def test_missing_virtual_device_counts_as_restored_with_the_reason() -> None:
     desired = RestoreTarget(LinkState(Link(5, "dummy0")))
 
     assert result_of(Observed(), target=desired, device=VIRTUAL).text.startswith(
-        "device dummy (dummy0) is no more: it was deleted"
+        "device dummy (dummy0) no longer exists: it was deleted"
     )
-    unclear = result_of(Observed(unclear=("ib0", "ib1")), target=desired, device=VIRTUAL)
-    assert not unclear.home
-    assert "ib0" in unclear.text
+    ambiguous = result_of(Observed(ambiguous=("ib0", "ib1")), target=desired, device=VIRTUAL)
+    assert not ambiguous.restored
+    assert "ib0" in ambiguous.text
 
 
 def test_missing_hardware_is_never_given_up() -> None:
-    assert not result_of(Observed(), NO_ROUTE, tries_left=False).home
+    assert not result_of(Observed(), NO_ROUTE, tries_left=False).restored
 
 
 def test_rdma_device_in_a_dying_namespace_is_awaited_without_a_message() -> None:
     nowhere = replace(AT_HOME, rdma=rdma())
 
-    assert result_of(nowhere, alive=False) == RestoreResult(home=False)
-    assert result_of(nowhere) == RestoreResult(home=False, text=LOST)
+    assert result_of(nowhere, netns_exists=False) == RestoreResult(restored=False)
+    assert result_of(nowhere) == RestoreResult(restored=False, text=LOST)
 
 
 def test_rdma_device_returned_under_another_name_is_reported() -> None:
     misnamed = replace(AT_HOME, rdma=rdma(host=(replace(MLX5, name="hca0"),)))
 
-    assert "is called hca0" in result_of(misnamed, alive=False).text
+    assert "is called hca0" in result_of(misnamed, netns_exists=False).text
 
 
 TAKEN = (
@@ -132,13 +132,13 @@ TAKEN = (
 )
 
 
-@pytest.mark.parametrize("alive", [True, False])
-def test_interface_with_a_taken_name_is_awaited_with_a_message(*, alive: bool) -> None:
+@pytest.mark.parametrize("netns_exists", [True, False])
+def test_interface_with_a_taken_name_is_awaited_with_a_message(*, netns_exists: bool) -> None:
     spare = replace(WANTED.snapshot or PLAIN, link=replace(UP.link, name="dra4"))
     misnamed = replace(AT_HOME, host=spare, taken_host_names=frozenset({"eth2"}))
 
-    assert result_of(misnamed, alive=alive, tries_left=False) == RestoreResult(
-        home=False, text=TAKEN
+    assert result_of(misnamed, netns_exists=netns_exists, tries_left=False) == RestoreResult(
+        restored=False, text=TAKEN
     )
     assert result_of(replace(misnamed, rdma=rdma())).text == f"{TAKEN}; {LOST}"
     assert result_of(misnamed, NO_ROUTE).text == NO_ROUTE_TEXT
@@ -160,7 +160,7 @@ def test_interface_with_a_taken_name_is_awaited_with_a_message(*, alive: bool) -
 def test_missing_rdma_device_is_never_given_up(there: ObservedRdma, text: str) -> None:
     back = result_of(replace(ROUTELESS, rdma=there), NO_ROUTE, tries_left=False)
 
-    assert (back.home, back.usable) == (False, False)
+    assert (back.restored, back.usable) == (False, False)
     assert back.text == f"{NO_ROUTE_TEXT}; {text}"
 
 
@@ -169,10 +169,10 @@ def test_rdma_device_of_a_virtual_device_is_not_awaited_on_the_host() -> None:
     here = Observed(host=soft.snapshot, rdma=rdma())
 
     assert result_of(here, target=soft, device=VIRTUAL) == RestoreResult(
-        home=True, text=LOST, usable=True
+        restored=True, text=LOST, usable=True
     )
     rdma_in_pod = replace(here, rdma=rdma(pod=(MLX5,)))
-    assert not result_of(rdma_in_pod, target=soft, device=VIRTUAL).home
+    assert not result_of(rdma_in_pod, target=soft, device=VIRTUAL).restored
 
 
 def test_operation_without_effect_is_reported_and_given_up_like_a_refusal() -> None:
@@ -180,10 +180,10 @@ def test_operation_without_effect_is_reported_and_given_up_like_a_refusal() -> N
         "device nic-2 (eth2): without effect: add route 10.9.0.0/16 via 10.1.0.1 dev eth2 in host"
     )
 
-    assert result_of(ROUTELESS) == RestoreResult(home=False, text=reported, usable=True)
+    assert result_of(ROUTELESS) == RestoreResult(restored=False, text=reported, usable=True)
     assert (
         result_of(ROUTELESS, tries_left=False).text
-        == f"{reported}; given back without it after 10 tries"
+        == f"{reported}; restored without it after 10 tries"
     )
 
 
@@ -193,8 +193,8 @@ def test_ipv4_route_without_one_nexthop_is_reported_and_counts_as_restored() -> 
     partly = replace(UP, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),))
 
     assert result_of(Observed(host=partly), target=desired) == RestoreResult(
-        home=True,
-        text="device nic-2 (eth2): route 10.9.0.0/16 without its leg over eth3, which is not on"
+        restored=True,
+        text="device nic-2 (eth2): route 10.9.0.0/16 without its nexthop over eth3, which is not on"
         " the host",
         usable=True,
     )

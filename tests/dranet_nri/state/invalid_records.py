@@ -52,8 +52,8 @@ _CASES: tuple[tuple[str, bytes, str], ...] = (
     ("byte-order-mark", b"\xef\xbb\xbf" + GOOD, "not JSON"),
     ("utf-16", GOOD.decode().encode("utf-16"), "not JSON"),
     ("not-utf-8", swapped(b"two-nics", b"two-\xff"), "not JSON"),
-    ("nan", swapped(b'"mtu":9000', b'"mtu":NaN'), "NaN is no JSON number"),
-    ("infinity", swapped(b'"mtu":9000', b'"mtu":-Infinity'), "-Infinity is no JSON number"),
+    ("nan", swapped(b'"mtu":9000', b'"mtu":NaN'), "NaN is not a JSON number"),
+    ("infinity", swapped(b'"mtu":9000', b'"mtu":-Infinity'), "-Infinity is not a JSON number"),
     ("endless-integer", swapped(b'"mtu":9000', b'"mtu":' + b"9" * 5000), "not JSON"),
     ("deep-nesting", b"[" * 60000, "not JSON"),
     ("null", b"null", "$: must be an object"),
@@ -65,7 +65,11 @@ _CASES: tuple[tuple[str, bytes, str], ...] = (
     ("version-true", bent("version", value=True), "$.version: must be an integer"),
     ("no-kind", without("kind"), "$.kind: must be 'Allocation'"),
     ("other-kind", bent("kind", value="Attachment"), "$.kind: must be 'Allocation'"),
-    ("top-key-twice", swapped(b'{"version":6,', b'{"version":6,"version":6,'), "'version' stands"),
+    (
+        "top-key-twice",
+        swapped(b'{"version":6,', b'{"version":6,"version":6,'),
+        "'version' is repeated",
+    ),
     # structure
     ("unknown-field", bent("hooks", value=[]), "$: unknown field 'hooks'"),
     ("unknown-deep", bent(*INTERFACE, "dhcp", value=True), "$.devices[0].config.interface: unkn"),
@@ -162,7 +166,7 @@ _CASES: tuple[tuple[str, bytes, str], ...] = (
     (
         "device-twice",
         bent("devices", value=[json.loads(GOOD)["devices"][0]] * 2),
-        "devices: pci-0000-8a-00-2 is given twice",
+        "devices: pci-0000-8a-00-2 is repeated",
     ),
 )
 

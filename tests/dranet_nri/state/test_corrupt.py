@@ -139,7 +139,7 @@ def test_record_under_the_name_of_another_claim_is_broken(
 
     reader.refresh()
 
-    assert "holds the record of claim" in str(reader.broken["other"].error)
+    assert "has the record of claim" in str(reader.broken["other"].error)
     assert reader.get(CLAIM_UID) is None
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.process
 __all__ = ["directory", "reader", "store"]
 
 NEWER = bent("version", value=VERSION + 1)
-REMEDY = "remove it when its pod is gone and nobody needs them"
+REMEDY = "remove it when its pod has ended and they are not needed"
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_broken_allocation_in_place_is_reported_with_file_and_remedy(
     assert damage.text.startswith(f"cannot be used: {reason}")
     assert damage.text.endswith(
         f"({directory / NAME}); delete its pod, or run dra-shim release --claim-uid {CLAIM_UID}, "
-        "which moves it aside"
+        "which quarantines it"
     )
 
 
@@ -117,11 +117,11 @@ def test_unreadable_record_is_blocking_in_place_and_in_quarantine(
 @pytest.mark.parametrize(
     ("data", "remedy"),
     [
-        (b"{torn", "dranet-nri moves it aside when it runs"),
+        (b"{torn", "dranet-nri quarantines it when it runs"),
         (
             NEWER,
-            "dranet-nri uses it as soon as it can, and gives what it may hold to no pod until then;"
-            " if that is on the host as it was, remove the file",
+            "dranet-nri reads it as soon as possible, and gives the devices in it to no pod until"
+            " then; if they are restored on the host, remove the file",
         ),
     ],
     ids=["torn", "newer"],

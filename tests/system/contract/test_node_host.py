@@ -131,7 +131,7 @@ def programs(facts: HostFacts) -> dict[str, tuple[str, ...]]:
 
 def above(facts: HostFacts) -> dict[str, tuple[str, ...]]:
     return {
-        netdev.link.name: netdev.above_elsewhere
+        netdev.link.name: netdev.foreign_upper_kinds
         for netdev in facts.netdevs
         if netdev.link.name != "lo"
     }

@@ -73,7 +73,7 @@ def test_bare_observation_of_the_pod_has_only_the_link(session: Session) -> None
         SetUp(Ns.POD, "net1"),
         AddRoute(Ns.POD, "net1", Route("10.9.0.0/16", gateway="10.1.0.1")),
     )
-    whole, link_only = session.observe(KEY, "net1"), session.observe(KEY, "net1", bare=True)
+    whole, link_only = session.observe(KEY, "net1"), session.observe(KEY, "net1", link_only=True)
 
     assert whole.pod is not None
     assert whole.pod.routes
@@ -239,7 +239,7 @@ def test_link_renamed_by_the_pod_is_found_by_its_index(
 
     assert observed.pod is not None
     assert (observed.pod.link.name, observed.pod.link.mac) == ("mine", MAC)
-    assert observed.unclear == ()
+    assert observed.ambiguous == ()
 
 
 def test_link_without_a_recorded_index_is_found_in_the_pod(
@@ -254,7 +254,7 @@ def test_link_without_a_recorded_index_is_found_in_the_pod(
     observed = session.observe(KEY, "net1", identity)
 
     assert (observed.host, observed.pod) == (None, None)
-    assert observed.unclear == ("mine (in the pod)",)
+    assert observed.ambiguous == ("mine (in the pod)",)
 
 
 def test_pod_link_has_its_current_state(session: Session) -> None:

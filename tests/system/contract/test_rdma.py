@@ -27,7 +27,7 @@ from tests.system.contract.fabric import (
 
 __all__ = ["fixed", "movable", "shared"]
 
-NOWHERE = 4711  # an index that no device has
+UNSPECIFIED = 4711  # an index that no device has
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def movable_fabric() -> Fabric:
 
 @pytest.fixture
 def fixed_fabric() -> Fabric:
-    """Return a machine in exclusive mode whose driver can't move its devices."""
+    """Return a machine in exclusive mode whose driver cannot move devices its devices."""
     return FakeFabric(RdmaMode.EXCLUSIVE, movable=False)
 
 
@@ -80,7 +80,7 @@ def test_rdma_device_without_a_parent_is_found_by_its_port(fixed: Bench, name: s
 def test_nic_without_rdma_has_no_rdma_device(movable: Bench) -> None:
     key = replace(movable.fabric.key("soft0"), parent="0000:ff:1f.7", pci="0000:ff:1f.7")
 
-    observed = movable.session.rdma(RdmaIdentity(key, ("soft7",), host_netdev=NOWHERE))
+    observed = movable.session.rdma(RdmaIdentity(key, ("soft7",), host_netdev=UNSPECIFIED))
 
     assert (observed.host, observed.taken_host_names) == ((), frozenset({"soft0", "soft1"}))
 
@@ -143,7 +143,7 @@ def test_rdma_device_on_the_host_is_not_searched_in_the_pod(movable: Bench) -> N
 def test_recorded_rdma_device_is_found_only_by_its_identity(movable: Bench) -> None:
     movable.move_in()
 
-    assert movable.seen(RdmaLink(NOWHERE, "soft0")).pod == ()
+    assert movable.seen(RdmaLink(UNSPECIFIED, "soft0")).pod == ()
 
 
 def test_rdma_device_returns_unchanged(movable: Bench) -> None:
@@ -172,7 +172,7 @@ def test_move_of_a_missing_rdma_device_is_an_error(movable: Bench) -> None:
         link = elsewhere.move_in()
 
         moved = movable.refused(MoveRdma(Ns.HOST, link.index, Ns.POD, link.name))
-        never = movable.refused(MoveRdma(Ns.HOST, NOWHERE, Ns.POD, "soft9"))
+        never = movable.refused(MoveRdma(Ns.HOST, UNSPECIFIED, Ns.POD, "soft9"))
         elsewhere.session.apply(MoveRdma(Ns.POD, link.index, Ns.HOST, link.name))
 
     assert (moved.code, never.code) == (ENODEV, ENODEV)
@@ -273,7 +273,7 @@ def test_rdma_device_is_not_renamed_from_another_namespace(movable: Bench) -> No
     link = movable.move_in()
 
     moved = movable.refused(RenameRdma(Ns.HOST, link.index, "hca0"))
-    never = movable.refused(RenameRdma(Ns.POD, NOWHERE, "hca0"))
+    never = movable.refused(RenameRdma(Ns.POD, UNSPECIFIED, "hca0"))
 
     assert (moved.code, never.code) == (ENODEV, ENODEV)
 
@@ -331,7 +331,7 @@ def test_returned_rdma_device_gets_the_lowest_free_number(movable: Bench) -> Non
 @pytest.mark.parametrize("ns", Ns)
 def test_missing_rdma_device_has_no_files(movable: Bench, ns: Ns) -> None:
     with pytest.raises(KernelError) as caught:
-        movable.files(ns, RdmaLink(NOWHERE, "soft9"))
+        movable.files(ns, RdmaLink(UNSPECIFIED, "soft9"))
 
     assert caught.value.code == ENODEV
 

@@ -8,7 +8,7 @@ import pytest
 from dranet_nri.model import Address, NetnsId, NextHop, Ns, Route
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import AddAddress, AddRoute, MoveLink, SetDown, SetUp
-from dranet_nri.plan.routes.comparison import legs_of
+from dranet_nri.plan.routes.comparison import nexthops_of
 from tests.system.contract.cases import (
     KEY,
     UP,
@@ -41,7 +41,7 @@ def beside(world: World, session: Session) -> Session:
 def legs(session: Session, name: str) -> list[set[tuple[str, str]]]:
     """Return gateway and other device of the legs of each route through a link of the host."""
     routes = on_host(session, name).routes
-    return [{(leg.gateway, leg.device) for leg in legs_of(route)} for route in routes]
+    return [{(leg.gateway, leg.device) for leg in nexthops_of(route)} for route in routes]
 
 
 @pytest.mark.parametrize("tos", [0, 16])
@@ -123,9 +123,9 @@ def test_slots_of_pod_routes_are_listed(world: World, pod: NetnsId, session: Ses
         ("2001:db8:1::/48", 254, 0, 1024): "eth0",
     }
 
-    slots = session.pod_slots({own.link.index})
+    slots = session.pod_route_keys({own.link.index})
     assert {slot: name for slot, name in slots.items() if slot[0] != "ff00::/8"} == other
-    slots = session.pod_slots({in_pod(session).link.index})
+    slots = session.pod_route_keys({in_pod(session).link.index})
     assert {slot: name for slot, name in slots.items() if slot[0] != "ff00::/8"} == expected | {
         ("10.0.0.0/24", 254, 0, 0): "eth0"
     }

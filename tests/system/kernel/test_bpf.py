@@ -186,7 +186,7 @@ def test_query_of_programs_leaves_no_open_descriptor(netns: int) -> None:
 
 def test_query_without_privilege_is_refused(netns: int) -> None:
     def query() -> None:
-        with pytest.raises(KernelError, match=r"ask for the TCX programs of link \d+: EPERM"):
+        with pytest.raises(KernelError, match=r"query the TCX programs of link \d+: EPERM"):
             tcx_names()
 
     run_inside(netns, lambda: without_capabilities(query))

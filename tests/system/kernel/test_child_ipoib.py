@@ -21,7 +21,7 @@ from dranet_nri.linux.netlink.codec import walk
 from dranet_nri.linux.netlink.links import INFO
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.model import IpoibConfig, IpoibMode, IpoibState, Ns
-from dranet_nri.plan.child import alias_of, first_name
+from dranet_nri.plan.child import alias_of, generated_name
 from dranet_nri.plan.ops import AddChild, LinkSettings
 from tests.system.kernel.namespaces import add_veth, new_netns
 
@@ -100,7 +100,7 @@ def test_ipoib_request_is_that_of_iproute2(
         pytest.param(CONNECTED, EINVAL, "set interface.ipoib.mode to datagram", id="connected"),
         pytest.param(OP, EINVAL, r"EINVAL$", id="datagram"),
         pytest.param(OP, EOPNOTSUPP, "load the module ib_ipoib", id="no module"),
-        pytest.param(CONNECTED, ENOTUNIQ, "made by sysfs; delete that one", id="twice"),
+        pytest.param(CONNECTED, ENOTUNIQ, "created by sysfs; delete that one", id="twice"),
     ],
 )
 def test_refused_request_is_reported_with_the_remedy(op: AddChild, code: int, message: str) -> None:
@@ -148,7 +148,7 @@ def test_child_is_found_by_alias_or_first_name_and_deleted_once(
 ) -> None:
     wire = new_netns()
     add_veth(nsfd, "net1", wire)
-    add_veth(nsfd, first_name(ALIAS), wire)
+    add_veth(nsfd, generated_name(ALIAS), wire)
     set_settings(space.netlink, "arrange", space.index("look", "net1"), LinkSettings(alias=ALIAS))
 
     found = child.observe_child(space, None, ALIAS)
@@ -156,13 +156,13 @@ def test_child_is_found_by_alias_or_first_name_and_deleted_once(
     index = found.host.link.index
     child.delete(space.netlink, "delete", index)
     child.delete(space.netlink, "delete", index)
-    space.forget()
+    space.invalidate()
     second = child.observe_child(space, None, ALIAS)
     os.close(wire)
 
     assert found.host.link.name == "net1"
     assert second.host is not None
-    assert second.host.link.name == first_name(ALIAS)
+    assert second.host.link.name == generated_name(ALIAS)
     assert child.observe_child(space, None, alias_of("uid-2", "x")).host is None
 
 

@@ -116,6 +116,6 @@ def test_ipv4_multipath_route_is_restored_over_the_available_nexthops() -> None:
 
         assert record.phase is Phase.HOME
         assert record.failure is not None
-        assert "route 10.64.0.0/10 without its leg over nic1" in record.failure.message
+        assert "route 10.64.0.0/10 without its nexthop over nic1" in record.failure.message
         assert host.routes("10.64.0.0/10") == ["10.64.0.0/10 via 10.5.0.1 dev nic0"]
         assert host.detach(second).phase is Phase.HOME

@@ -183,11 +183,11 @@ def test_recorded_port_is_found_among_several(
 ) -> None:
     located = find_link(KEY, "net1", host, pod, identity)
 
-    assert (found(located), located.unclear) == (expected, ())
+    assert (found(located), located.ambiguous) == (expected, ())
 
 
 @pytest.mark.parametrize(
-    ("host", "pod", "unclear"),
+    ("host", "pod", "ambiguous"),
     [
         pytest.param([link(4, "b"), link(2, "a")], [], ("b", "a"), id="on the host"),
         pytest.param([link(2, "a")], [link(4, "x")], ("a", "x (in the pod)"), id="in both"),
@@ -200,9 +200,9 @@ def test_recorded_port_is_found_among_several(
     ],
 )
 def test_indistinguishable_ports_are_unclear(
-    host: list[Link], pod: list[Link], unclear: tuple[str, ...]
+    host: list[Link], pod: list[Link], ambiguous: tuple[str, ...]
 ) -> None:
-    assert find_link(KEY, "net1", host, pod, ONCE) == LinkLocation(unclear=unclear)
+    assert find_link(KEY, "net1", host, pod, ONCE) == LinkLocation(ambiguous=ambiguous)
 
 
 def ipoib(index: int, name: str, mac: str = "", **rest: object) -> Link:
@@ -300,7 +300,7 @@ def test_modified_virtual_device_is_distinguished_from_links_of_the_same_name(
 ) -> None:
     located = find_link(VIRTUAL, "net1", host, pod, identity)
 
-    assert (found(located), located.unclear) == (expected, ())
+    assert (found(located), located.ambiguous) == (expected, ())
 
 
 @pytest.mark.parametrize("identity", [TOUCHED, ATTACHED], ids=["touched", "attached"])
@@ -309,7 +309,7 @@ def test_host_link_with_only_the_address_of_a_virtual_device_is_unclear(
 ) -> None:
     located = find_link(VIRTUAL, "net1", [veth(8, "other", "02:07")], [], identity)
 
-    assert located == LinkLocation(unclear=("other",))
+    assert located == LinkLocation(ambiguous=("other",))
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_virtual_device_in_its_pod_is_identified_by_its_index(
 
 
 @pytest.mark.parametrize(
-    ("identity", "pod", "unclear"),
+    ("identity", "pod", "ambiguous"),
     [
         (TOUCHED, [veth(3, "mine", "02:07"), veth(4, "copy", "02:07")], ("mine", "copy")),
         (ATTACHED, [veth(5, "mine", "02:07"), veth(4, "copy", "02:07")], ("mine", "copy")),
@@ -340,17 +340,19 @@ def test_virtual_device_in_its_pod_is_identified_by_its_index(
     ids=["one address", "one address for two indexes", "its index", "its index is taken"],
 )
 def test_virtual_device_possibly_in_the_pod_is_unclear(
-    identity: DeviceIdentity, pod: list[Link], unclear: tuple[str, ...]
+    identity: DeviceIdentity, pod: list[Link], ambiguous: tuple[str, ...]
 ) -> None:
-    reported = tuple(f"{name} (in the pod)" for name in unclear)
+    reported = tuple(f"{name} (in the pod)" for name in ambiguous)
 
-    assert find_link(VIRTUAL, "net1", [], pod, identity) == LinkLocation(unclear=reported)
+    assert find_link(VIRTUAL, "net1", [], pod, identity) == LinkLocation(ambiguous=reported)
 
 
 def test_several_candidates_on_the_host_are_unclear() -> None:
     host = [veth(9, "eth1", "02:07"), veth(8, "dra3", "02:07")]
 
-    assert find_link(VIRTUAL, "net1", host, [], ATTACHED) == LinkLocation(unclear=("eth1", "dra3"))
+    assert find_link(VIRTUAL, "net1", host, [], ATTACHED) == LinkLocation(
+        ambiguous=("eth1", "dra3")
+    )
 
 
 def test_link_with_the_address_of_its_parent_is_identified_by_its_index() -> None:

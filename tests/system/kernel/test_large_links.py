@@ -12,7 +12,8 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import links as facts
 from dranet_nri.facts.netlink_events import NetEvent, NetEventKind, open_events
-from dranet_nri.facts.scan import scan
+from dranet_nri.facts.scan import read_host
+from dranet_nri.inventory import inventory_from_facts
 from dranet_nri.kernel.child import children
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
@@ -31,7 +32,12 @@ from dranet_nri.linux.netlink.links import (
     dump_links,
     link_from,
 )
-from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, open_here, prepared
+from dranet_nri.linux.netlink.rtnetlink import (
+    NETLINK_ROUTE,
+    RtnetlinkSocket,
+    open_here,
+    rtnetlink_socket,
+)
 from dranet_nri.linux.netlink.socket import open_socket
 from dranet_nri.model import DeviceKey, NetnsId, Ns
 from dranet_nri.plan.identity import DeviceIdentity
@@ -95,10 +101,10 @@ def test_link_with_the_maximum_of_altnames_is_read(node: Node) -> None:
 
 
 def test_inventory_is_unchanged_by_a_link_with_many_altnames(node: Node) -> None:
-    before = run_inside(node.host, scan)
+    before = inventory_from_facts(run_inside(node.host, read_host))
     flood(node.host, "eth1")
 
-    assert run_inside(node.host, scan) == before
+    assert inventory_from_facts(run_inside(node.host, read_host)) == before
 
 
 def test_event_of_a_link_with_many_altnames_is_decoded(node: Node) -> None:
@@ -126,7 +132,7 @@ def test_device_is_restored_with_any_altnames_from_its_pod(node: Node, flooded: 
         identity = DeviceIdentity(before.link.index, "veth", frozenset({before.link.mac}), there)
 
         for op in make_plan(
-            RestoreTarget(before), session.observe(KEY, "net1", identity, bare=True)
+            RestoreTarget(before), session.observe(KEY, "net1", identity, link_only=True)
         ):
             session.apply(op)
         after = session.observe(KEY, "net1", identity).host
@@ -161,7 +167,7 @@ def refusing(node: Node) -> Refusing:
     sock = run_inside(node.host, lambda: open_socket(NETLINK_ROUTE))
     with closing(run_inside(node.host, open_here)) as netlink:
         numbers = {observed.name: observed.index for observed in dump_links(netlink, "host")}
-    prepared(sock)
+    rtnetlink_socket(sock)
     made = Refusing(sock)
     made.refused = numbers["eth2"]
     return made
@@ -234,7 +240,7 @@ def test_device_beside_an_undecodable_link_is_found(node: Node) -> None:
     assert host is not None
     with closing(Namespace(Ns.HOST, os.dup(node.host), "/proc")) as space:
         identity = DeviceIdentity(host.link.index, "", frozenset(), 8)
-        observed = observe(space, Undecodable(), KEY, "net1", "/sys", identity, bare=True)
+        observed = observe(space, Undecodable(), KEY, "net1", "/sys", identity, link_only=True)
 
     assert observed.pod is not None
     assert observed.pod.link.name == "eth2"

@@ -319,7 +319,7 @@ def test_session_that_cannot_open_leaves_no_descriptor(nsfd: int, no_fork: None)
     kernel = NetlinkKernel(host_path=f"/proc/self/fd/{nsfd}")
     before = descriptors_before()
 
-    with pytest.raises(KernelError, match="not held"):
+    with pytest.raises(KernelError, match="not referenced"):
         kernel.session(NetnsId("/run/netns/none", 4, 1))
 
     assert open_descriptors() == before

@@ -18,6 +18,7 @@ from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 from dranet_nri.state.store import AllocationStore
 from tests.capability import lacking
 from tests.fakes.host import FakeAddresses
+from tests.fakes.no_cloud import NoCloud
 from tests.system.kernel.namespaces import open_netns
 
 NODE = "node-1"
@@ -43,6 +44,7 @@ class Node:
             self.addresses,
             self._take,
             self.notices.append,
+            clouds=NoCloud(),
         )
 
     def _take(self, resources: DriverResources) -> None:

@@ -112,7 +112,7 @@ def test_port_number_is_read_from_sysfs(session: Session) -> None:
 
     assert observed.host is not None
     assert observed.host.link.dev_port == 1
-    assert (another.host, another.unclear) == (None, ())
+    assert (another.host, another.ambiguous) == (None, ())
 
 
 @pytest.mark.parametrize("reported", [None, ""], ids=["no file", "no number"])
@@ -331,7 +331,7 @@ def test_representor_of_another_function_is_never_the_device() -> None:
 
     assert observed.host is not None
     assert observed.host.link.name == "eth9"
-    assert (without.host, without.unclear) == (None, ())
+    assert (without.host, without.ambiguous) == (None, ())
 
 
 def test_permanent_address_is_decoded() -> None:

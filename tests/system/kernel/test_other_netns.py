@@ -10,9 +10,9 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink.links import RTM_GETLINK, index_of
-from dranet_nri.linux.netlink.other_netns import above_elsewhere
+from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
-from dranet_nri.state.tcx import Above
+from dranet_nri.state.tcx import UpperKinds
 from tests.system.kernel.namespaces import add_veth, new_netns
 
 
@@ -35,10 +35,10 @@ class Node:
         arguments = ["ip", *command.split()]
         run_inside(nsfd, lambda: subprocess.run(arguments, check=True, capture_output=True))
 
-    def above(self, netlink: RtnetlinkSocket | None = None) -> Above:
+    def above(self, netlink: RtnetlinkSocket | None = None) -> UpperKinds:
         """Return the reported upper links."""
         with closing(netlink or run_inside(self._host, open_here)) as sock:
-            return above_elsewhere(sock, self._host)
+            return foreign_upper_kinds(sock, self._host)
 
     def index(self, name: str) -> int:
         """Return a link's ifindex."""
@@ -59,10 +59,10 @@ def _refusing() -> RtnetlinkSocket:
     netlink = open_here()
     dump = netlink.dump
 
-    def refuse(what: str, kind: int, body: bytes, most: int | None = None) -> list[bytes]:
+    def refuse(what: str, kind: int, body: bytes, max_bytes: int | None = None) -> list[bytes]:
         if kind == RTM_GETLINK:
             raise KernelError(what, 1)
-        return dump(what, kind, body, most)
+        return dump(what, kind, body, max_bytes)
 
     netlink.dump = refuse  # type: ignore[method-assign]
     return netlink

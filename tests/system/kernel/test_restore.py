@@ -357,7 +357,7 @@ def test_nic_is_found_among_more_links_than_the_dump_limit(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = attach(host)
-    monkeypatch.setattr(namespace, "MOST_IN_POD", 8192)
+    monkeypatch.setattr(namespace, "MAX_POD_DUMP", 8192)
     for inside in (False, True):
         for number in range(10):
             arguments = (f"wire{number}", "type", "veth", "peer", f"end{number}")
@@ -370,16 +370,16 @@ def test_nic_is_found_among_more_links_than_the_dump_limit(
         for requested in (
             {},
             {"identity": identity},
-            {"identity": replace(identity, pod_index=0), "bare": True},
+            {"identity": replace(identity, pod_index=0), "link_only": True},
         ):
             with pytest.raises(KernelError, match=r"dump links in pod: E2BIG"):
                 session.observe(KEY, "eth1", **requested)
-        observed = session.observe(KEY, "eth1", identity, bare=True)
+        observed = session.observe(KEY, "eth1", identity, link_only=True)
         assert observed.pod is not None
         assert observed.pod.link.name == "mine"
         for op in make_plan(RestoreTarget(snapshot), observed):
             session.apply(op)
-        assert session.observe(KEY, "eth1", identity, bare=True).pod is None
+        assert session.observe(KEY, "eth1", identity, link_only=True).pod is None
 
     with closing(host.kernel.session(None)) as session:
         assert session.observe(KEY, "eth1", identity).host is not None

@@ -19,7 +19,7 @@ from dranet_nri.linux.netlink.links import (
     dump_links,
     find_link,
 )
-from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, rtnetlink_socket
 from dranet_nri.linux.netlink.socket import (
     DUMP_S,
     FIRST_PAUSE_S,
@@ -118,25 +118,25 @@ def test_dump_above_the_limit_is_refused_and_the_socket_stays_usable(
         peer.queue(*(message(sequence, ANSWER, b"some") for _ in range(count)), done(sequence))
 
     with pytest.raises(KernelError, match=r"dump things: E2BIG \(12 bytes, 8 are looked"):
-        peer.netlink.dump("dump things", ANSWER, b"", most=8)
-    assert peer.netlink.dump("dump things", ANSWER, b"", most=8) == [b"some", b"some"]
+        peer.netlink.dump("dump things", ANSWER, b"", max_bytes=8)
+    assert peer.netlink.dump("dump things", ANSWER, b"", max_bytes=8) == [b"some", b"some"]
 
 
 def test_oversized_dump_is_read_to_its_end() -> None:
     fd = new_netns()
     (route,) = sockets_in(fd, NETLINK_ROUTE)
-    with closing(prepared(route)) as netlink:
+    with closing(rtnetlink_socket(route)) as netlink:
         for number in range(100):  # some ten answers
             netlink.do("add", RTM_NEWLINK, NLM_F_CREATE, pair(f"wire{number}"))
         for _ in range(2):  # EBUSY, were the first one left half way
             with pytest.raises(KernelError, match="E2BIG"):
-                dump_links(netlink, "pod", most=8192)
+                dump_links(netlink, "pod", max_bytes=8192)
         assert find_link(netlink, "look", "wire7").name == "wire7"
     os.close(fd)
 
 
 def test_undecodable_name_is_looked_up_unchanged(nsfd: int) -> None:
-    with closing(prepared(*sockets_in(nsfd, NETLINK_ROUTE))) as netlink:
+    with closing(rtnetlink_socket(*sockets_in(nsfd, NETLINK_ROUTE))) as netlink:
         netlink.do("add", RTM_NEWLINK, NLM_F_CREATE, pair("wire\udcff"))
 
         assert find_link(netlink, "look", "wire\udcff").name == "wire\udcff"
@@ -189,7 +189,7 @@ def test_permanently_interrupted_dump_is_an_error(peer: Peer) -> None:
     assert caught.value.code == EINTR
     tries = len(peer.requests())
     assert str(caught.value) == (
-        f"dump links in host: EINTR (changed under the reader {tries} times in 3 s; try again)"
+        f"dump links in host: EINTR (changed during the read {tries} times in 3 s; try again)"
     )
     assert DUMP_S <= peer.now < DUMP_S + LONGEST_PAUSE_S
     assert DUMP_S / LONGEST_PAUSE_S <= tries < most
@@ -279,7 +279,7 @@ def test_failed_socket_is_a_kernel_error(peer: Peer) -> None:
 
 
 def test_real_socket_dumps_its_own_namespace(nsfd: int, no_fork: None) -> None:
-    netlink = prepared(sockets_in(nsfd, NETLINK_ROUTE)[0])
+    netlink = rtnetlink_socket(sockets_in(nsfd, NETLINK_ROUTE)[0])
 
     found = dump_links(netlink, "a fresh namespace")
     netlink.close()

@@ -10,7 +10,7 @@ from dranet_nri.kernel.links import IFLA_XDP_FD, IFLA_XDP_FLAGS, NLA_F_NESTED, X
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.linux.netlink.links import IFLA_XDP, INFO
-from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, rtnetlink_socket
 from dranet_nri.model import XdpMode
 from tests.system.kernel import bpf
 
@@ -27,7 +27,9 @@ def attach(nsfd: int, name: str, mode: XdpMode) -> None:
     def body() -> None:
         program = bpf.load(bpf.XDP, PASS)
         try:
-            with closing(prepared(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))) as netlink:
+            with closing(
+                rtnetlink_socket(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))
+            ) as netlink:
                 fields = attribute(IFLA_XDP_FD, struct.pack("=i", program))
                 fields += attribute(IFLA_XDP_FLAGS, struct.pack("=I", XDP_FLAGS[mode]))
                 link = INFO.pack(0, 0, socket.if_nametoindex(name), 0, 0)

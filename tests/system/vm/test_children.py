@@ -188,7 +188,7 @@ def test_child_is_deleted_by_the_kernel_with_the_namespace_of_the_pod(
 
     host.end_pod(0)
 
-    assert host.detach(record, netns_alive=False).phase is Phase.HOME
+    assert host.detach(record, netns_exists=False).phase is Phase.HOME
     assert state(host) == before
 
 

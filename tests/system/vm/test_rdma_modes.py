@@ -164,7 +164,7 @@ def test_software_rdma_device_lost_by_a_move_is_refused_and_can_be_shared(
 
     message = refused(cri, "software", "is software")
 
-    assert f"RDMA device {hca.device} is software (soft-RoCE, siw), and would be lost" in message
+    assert f"RDMA device {hca.device} is software (soft-RoCE, siw), and is deleted" in message
     assert "let pods share the device (dra-shim run --shared)" in message
     assert_home(before)
     assert rdma.links() == homes(software_rdma)
@@ -200,7 +200,7 @@ def test_immovable_rdma_device_is_refused_and_stays_with_its_nic(
 ) -> None:
     claim_rails("stuck", unmovable[:1], 1)
 
-    message = refused(cri, "stuck", "its driver can't move between namespaces")
+    message = refused(cri, "stuck", "its driver cannot move devices between namespaces")
 
     assert unmovable[0].device in message
     assert "options ib_core netns_mode=1" in message
@@ -208,4 +208,4 @@ def test_immovable_rdma_device_is_refused_and_stays_with_its_nic(
     assert rdma.links() == homes(unmovable)
     (row,) = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["devices"]
     assert row["state"] == "home"
-    assert "can't move between namespaces" in status(row["device"])["reason"]
+    assert "cannot move devices between namespaces" in status(row["device"])["reason"]

@@ -38,7 +38,7 @@ __all__ = ["absent", "plugin"]
 
 PCI = Path("/sys/bus/pci")
 YEAR_S = 365 * 86400
-NOWHERE = "neither on the host nor in the pod"
+UNSPECIFIED = "neither on the host nor in the pod"
 
 
 def port(number: int) -> Path:
@@ -108,7 +108,7 @@ def until_whole(cri: Cri, claim: str, container: str, nic: Nic) -> None:
 def assert_missing(claim: str) -> None:
     """Assert that the claim's NIC is reported as missing, and its gate closed."""
     until_phase(claim, "failed")
-    assert NOWHERE in reported().reasons[claim]
+    assert UNSPECIFIED in reported().reasons[claim]
     assert not is_open(claim)
 
 

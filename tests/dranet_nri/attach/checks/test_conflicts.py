@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.attach.checks.conflicts import refuse_unlike_children
+from dranet_nri.attach.checks.conflicts import check_compatible_children
 from dranet_nri.errors import OwnedError
 from dranet_nri.model import (
     AllocatedDevice,
@@ -78,13 +78,13 @@ def test_children_of_different_kinds_on_one_parent_are_refused(
 ) -> None:
     claims = (claim(DATA, *devices),)
     if not message:
-        refuse_unlike_children(claims, tuple(records))
+        check_compatible_children(claims, tuple(records))
         return
     with pytest.raises(OwnedError, match=message):
-        refuse_unlike_children(claims, tuple(records))
+        check_compatible_children(claims, tuple(records))
 
 
 def test_earlier_child_of_the_same_claim_is_no_conflict() -> None:
     own = replace(record(allocated(IpvlanConfig())), claim=claim(DATA, allocated(L3)).claim)
 
-    refuse_unlike_children((claim(DATA, allocated(L3)),), (own,))
+    check_compatible_children((claim(DATA, allocated(L3)),), (own,))

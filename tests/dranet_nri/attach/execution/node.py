@@ -171,9 +171,9 @@ class Node:
         previous = dict(self.journal.records)
         return self.executor.attach(POD, self.netns, claims or self.claims, previous)
 
-    def detach(self, *, netns_alive: bool = True) -> None:
+    def detach(self, *, netns_exists: bool = True) -> None:
         for record in list(self.journal.records.values()):
-            self.executor.detach(record, netns_alive=netns_alive)
+            self.executor.detach(record, netns_exists=netns_exists)
 
     def retry(self) -> None:
         """Detach after the longest pause that the back-off makes between tries."""

@@ -138,7 +138,7 @@ def test_host_routes_that_cannot_be_restored_are_reported(node: Node) -> None:
     data, _ = node.attach()
 
     (warning,) = data.devices[0].warnings
-    assert warning.startswith(f"not given back to the host: route {routes[0]}; {routes[1]}")
+    assert warning.startswith(f"not restored on the host: route {routes[0]}; {routes[1]}")
     assert routes[3] not in warning
     assert "and others" in warning
     assert node.executor.verify(data, None) == data
@@ -210,7 +210,7 @@ def test_rdma_device_without_an_interface_is_moved_alone(node: Node) -> None:
         ),
     )
     assert node.executor.verify(record, None) == record
-    assert node.executor.detach(record, netns_alive=True).phase is Phase.HOME
+    assert node.executor.detach(record, netns_exists=True).phase is Phase.HOME
     node.assert_home()
 
 
@@ -234,12 +234,12 @@ def test_second_attach_runs_no_operations(node: Node) -> None:
                 claim(DATA, given(pci(1), NAMED)),
                 claim(STORAGE, given(pci(2), NetworkConfig(InterfaceConfig(name="net1")))),
             ),
-            "'net1' is wanted by two devices",
+            "'net1' is requested for two devices",
             id="one name for two devices of two claims",
         ),
         pytest.param(
             (claim(DATA, given(pci(1), HCA0), given(pci(2), HCA0)),),
-            "rdma name 'hca0' is wanted by two devices",
+            "rdma name 'hca0' is requested for two devices",
             id="one name for the RDMA devices of two",
         ),
         pytest.param(
@@ -309,7 +309,7 @@ def test_namespace_that_cannot_be_entered_is_recorded_as_a_failure(node: Node) -
         node.attach()
 
     assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
-    assert "not held" in failure_of(node).message
+    assert "not referenced" in failure_of(node).message
     node.assert_home()
 
 

@@ -101,7 +101,7 @@ def test_tcx_program_of_the_pod_is_removed_and_that_of_the_host_is_kept(
     if killed:
         node.kernel.destroy_netns(node.netns)
 
-    node.detach(netns_alive=not killed)
+    node.detach(netns_exists=not killed)
 
     node.assert_home()
     assert node.tcx("eth1") != ()
@@ -116,7 +116,7 @@ def test_claimed_altname_is_removed_and_those_of_the_host_are_kept(
     if killed:
         node.kernel.destroy_netns(node.netns)
 
-    node.detach(netns_alive=not killed)
+    node.detach(netns_exists=not killed)
 
     node.assert_home()
 
@@ -134,7 +134,7 @@ def test_disabled_tcx_programs_are_restored_if_still_loaded(node: Node, *, loade
 
     assert node.kernel.space(node.netns).named("look", "net1").tcx == []
     warnings = [text for record in records for device in record.devices for text in device.warnings]
-    assert [text for text in warnings if "TCX programs 8, which BPF links hold" in text]
+    assert [text for text in warnings if "TCX programs 8, which BPF links attach" in text]
     if not loaded:
         node.kernel.fail_on(AttachTcx, KernelError("attach", ENOENT))
 
@@ -143,7 +143,7 @@ def test_disabled_tcx_programs_are_restored_if_still_loaded(node: Node, *, loade
     record = node.journal.records[DATA]
     assert record.phase is Phase.HOME
     assert bool(node.tcx("eth1")) is loaded
-    text = "no longer loaded; what loaded it must attach it again; given back without it"
+    text = "no longer loaded; load and attach it again; restored without it"
     assert (text in record.failure.message if record.failure else False) is not loaded
 
 
@@ -199,13 +199,13 @@ def test_address_lifetimes_are_reduced_by_the_time_in_the_pod(node: Node) -> Non
 def test_detach_restores_the_devices_of_one_claim_and_keeps_the_other_attached(node: Node) -> None:
     data, storage = node.attach()
 
-    record = node.executor.detach(data, netns_alive=True)
+    record = node.executor.detach(data, netns_exists=True)
 
     assert record == node.journal.records[DATA]
     assert record.phase is Phase.HOME
     assert all(device.home for device in record.devices)
     assert node.kernel.state("eth3") is None, "the other claim's device stays in the pod"
-    assert node.executor.detach(storage, netns_alive=True).phase is Phase.HOME
+    assert node.executor.detach(storage, netns_exists=True).phase is Phase.HOME
     node.assert_home()
 
 
@@ -214,7 +214,7 @@ def test_features_that_the_pod_disabled_are_restored(node: Node) -> None:
     inside = node.kernel.space(node.netns).named("arrange", "eth2")
     inside.features |= {"tx-checksum-ip-generic": False, "rx-gro": True}
 
-    node.executor.detach(record, netns_alive=True)
+    node.executor.detach(record, netns_exists=True)
 
     node.assert_home()
 
@@ -224,7 +224,7 @@ def test_detaching_phase_is_recorded_before_the_first_operation(node: Node) -> N
     node.kernel.fail_at(1, Crash())
 
     with pytest.raises(Crash):
-        node.executor.detach(data, netns_alive=True)
+        node.executor.detach(data, netns_exists=True)
 
     assert node.journal.records[DATA].phase is Phase.DETACHING
 
@@ -235,7 +235,7 @@ def test_failed_address_does_not_prevent_the_rest_of_the_restore(
     (record,) = node.attach((claim(DATA, given(pci(2))),))
     node.kernel.fail_on(AddAddress, times=1)
 
-    record = node.executor.detach(record, netns_alive=True)
+    record = node.executor.detach(record, netns_exists=True)
 
     state = node.kernel.state("eth2")
     assert state is not None
@@ -249,25 +249,25 @@ def test_hardware_of_a_dead_namespace_is_restored_after_the_kernel_returns_it(no
     (data,) = node.attach((CLAIMS[0],))
     node.kernel.remove_netns(node.netns)  # its cleanup waits: another process holds it
 
-    waiting = node.executor.detach(data, netns_alive=False)
+    waiting = node.executor.detach(data, netns_exists=False)
 
     assert waiting.phase is Phase.DETACHING
     assert waiting.failure is None
     assert [device.home for device in waiting.devices] == [False, False]
-    assert node.executor.detach(waiting, netns_alive=False) == waiting
+    assert node.executor.detach(waiting, netns_exists=False) == waiting
 
     node.kernel.release(node.netns)
-    assert node.executor.detach(waiting, netns_alive=False).phase is Phase.HOME
+    assert node.executor.detach(waiting, netns_exists=False).phase is Phase.HOME
     node.assert_home()
 
 
 def test_repeated_detach_without_progress_writes_no_record(node: Node) -> None:
     (data,) = node.attach((CLAIMS[0],))
     node.kernel.remove_netns(node.netns)
-    waiting = node.executor.detach(data, netns_alive=False)
+    waiting = node.executor.detach(data, netns_exists=False)
     written = len(node.journal.history)
 
-    node.executor.detach(waiting, netns_alive=False)
+    node.executor.detach(waiting, netns_exists=False)
 
     assert len(node.journal.history) == written
 
@@ -276,7 +276,7 @@ def test_virtual_device_is_deleted_with_its_namespace(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(VIRTUAL, NAMED)),))
     node.kernel.destroy_netns(node.netns)
 
-    record = node.executor.detach(record, netns_alive=False)
+    record = node.executor.detach(record, netns_exists=False)
 
     assert record.phase is Phase.HOME
     assert node.kernel.state("dummy0") is None
@@ -289,18 +289,18 @@ def test_c07_lost_virtual_device_is_reported_with_the_command_that_finds_it(
     node.kernel.remove_netns(node.netns)  # a process keeps the namespace
     node.restart()
 
-    record = node.executor.detach(record, netns_alive=False)
+    record = node.executor.detach(record, netns_exists=False)
 
     assert record.phase is Phase.HOME
     assert node.kernel.state("dummy0", node.netns) is not None
-    assert "device dummy (dummy0) is no more" in failure_of(node).message
+    assert "device dummy (dummy0) no longer exists" in failure_of(node).message
     assert "lsns --type net" in failure_of(node).message
 
 
 def test_virtual_device_is_restored_from_a_live_namespace(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(VIRTUAL)),))
 
-    record = node.executor.detach(record, netns_alive=True)
+    record = node.executor.detach(record, netns_exists=True)
 
     assert record.phase is Phase.HOME
     node.assert_home()
@@ -342,7 +342,7 @@ def test_missing_device_keeps_the_claim_in_detaching(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(pci(2))),))
     node.kernel.remove_link("eth2", node.netns)
 
-    record = node.executor.detach(record, netns_alive=True)
+    record = node.executor.detach(record, netns_exists=True)
 
     assert record.phase is Phase.DETACHING
     assert not record.devices[0].home
@@ -377,7 +377,7 @@ def test_failed_detach_is_recorded_and_repeated(node: Node, fault: str) -> None:
         case "operation":
             node.kernel.fail_on(MoveLink)
 
-    record = node.executor.detach(record, netns_alive=True)
+    record = node.executor.detach(record, netns_exists=True)
 
     assert record.phase is Phase.DETACHING
     failure = failure_of(node)
@@ -385,7 +385,7 @@ def test_failed_detach_is_recorded_and_repeated(node: Node, fault: str) -> None:
     assert failure.message
     node.restart()
     node.kernel.hold(node.netns)
-    assert node.executor.detach(node.journal.records[DATA], netns_alive=True).phase is Phase.HOME
+    assert node.executor.detach(node.journal.records[DATA], netns_exists=True).phase is Phase.HOME
     node.assert_home()
 
 
@@ -393,7 +393,7 @@ def test_detach_of_a_record_without_snapshots_runs_no_operations(node: Node) -> 
     with pytest.raises(RefusedError):
         node.attach((claim(DATA, given(pci(7))),))
 
-    record = node.executor.detach(node.journal.records[DATA], netns_alive=True)
+    record = node.executor.detach(node.journal.records[DATA], netns_exists=True)
 
     assert record.phase is Phase.HOME
     assert node.kernel.log == []

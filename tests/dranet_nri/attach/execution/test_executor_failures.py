@@ -276,7 +276,7 @@ def test_detach_after_a_stop_and_a_lost_namespace_restores_everything(
 ) -> None:
     for node in stopped_nodes(make, fault):
         node.kernel.destroy_netns(node.netns)
-        node.detach(netns_alive=False)
+        node.detach(netns_exists=False)
         node.assert_home()
         assert set(node.journal.phases().values()) <= {Phase.HOME}
 

@@ -104,7 +104,7 @@ def test_port_returned_under_its_pod_name_is_restored_without_its_sibling(
     record = node.take(second_port())
     node.die()
 
-    home = node.executor.detach(old_record(record) if older else record, netns_alive=False)
+    home = node.executor.detach(old_record(record) if older else record, netns_exists=False)
 
     assert (home.phase, home.failure) == (Phase.HOME, None)
     node.assert_home()
@@ -118,7 +118,7 @@ def test_port_renamed_and_readdressed_by_the_pod_is_restored_without_its_sibling
     node.change_in_pod("net1", "mine", *ops)
 
     assert node.executor.verify(record, None) == record
-    assert node.executor.detach(record, netns_alive=True).phase is Phase.HOME
+    assert node.executor.detach(record, netns_exists=True).phase is Phase.HOME
     node.assert_home()
 
 
@@ -129,7 +129,7 @@ def test_missing_port_keeps_the_claim_in_detaching_beside_its_sibling(
     node.kernel.remove_link("net1", node.netns)
     before = node.kernel.state("ethA")
 
-    waiting = node.executor.detach(record, netns_alive=True)
+    waiting = node.executor.detach(record, netns_exists=True)
 
     assert (waiting.phase, waiting.failure) == (Phase.DETACHING, None)
     assert node.kernel.state("ethA") == before
@@ -154,7 +154,7 @@ def test_port_recreated_by_its_driver_is_the_same_port_in_the_pod(
         node.change_in_pod("net1", "mine")
         assert node.executor.verify(record, None) == record
 
-    home = node.executor.detach(node.journal.records[DATA], netns_alive=True)
+    home = node.executor.detach(node.journal.records[DATA], netns_exists=True)
 
     assert home.phase is Phase.HOME
     state = node.kernel.state("ethB")
@@ -204,7 +204,7 @@ def test_indistinguishable_ports_are_reported_and_unchanged_by_a_detach(
     make_indistinguishable(node)
     log = list(node.kernel.log)
 
-    waiting = node.executor.detach(record, netns_alive=True)
+    waiting = node.executor.detach(record, netns_exists=True)
 
     assert waiting.phase is Phase.DETACHING
     assert waiting.failure is not None
@@ -213,7 +213,7 @@ def test_indistinguishable_ports_are_reported_and_unchanged_by_a_detach(
     for name, port in (("one", 0), ("two", 1)):
         entry = node.kernel.space().named("arrange", name)
         entry.link = replace(entry.link, name="ethB" if port else "ethA", mac=mac(port))
-    assert node.executor.detach(waiting, netns_alive=True).phase is Phase.HOME
+    assert node.executor.detach(waiting, netns_exists=True).phase is Phase.HOME
 
 
 def test_two_claims_of_one_pod_are_verified_by_their_own_port(node: TwoPorts) -> None:
@@ -235,7 +235,7 @@ def test_virtual_device_renamed_and_readdressed_by_the_pod_is_restored(node: Two
     node.change_in_pod("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
 
     assert node.executor.verify(record, None) == record
-    home = node.executor.detach(record, netns_alive=True)
+    home = node.executor.detach(record, netns_exists=True)
 
     assert (home.phase, home.failure) == (Phase.HOME, None)
     assert node.kernel.state("mine", node.netns) is None
@@ -249,13 +249,13 @@ def test_virtual_device_possibly_in_the_pod_is_not_reported_as_gone(node: TwoPor
     record = old_record(node.take(given(VIRTUAL, NET1)))
     node.change_in_pod("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
 
-    waiting = node.executor.detach(record, netns_alive=True)
+    waiting = node.executor.detach(record, netns_exists=True)
 
     assert waiting.phase is Phase.DETACHING
     assert waiting.failure is not None
     assert "it may be mine (in the pod)" in waiting.failure.message
     node.die()
-    assert node.executor.detach(waiting, netns_alive=False).phase is Phase.HOME
+    assert node.executor.detach(waiting, netns_exists=False).phase is Phase.HOME
 
 
 def test_record_of_an_earlier_version_gets_the_index_of_the_named_device(
@@ -278,7 +278,7 @@ def test_refused_attach_keeps_the_recorded_state_of_a_device_in_the_pod(
 
     with pytest.raises(RefusedError, match=r"neither on the host nor in the pod"):
         node.attach(claims)
-    record = node.executor.detach(node.journal.records[DATA], netns_alive=True)
+    record = node.executor.detach(node.journal.records[DATA], netns_exists=True)
 
     assert [device.home for device in record.devices] == [False, True]
     assert node.kernel.state("dummy0") is not None
@@ -299,7 +299,7 @@ def test_recorded_pod_state_of_a_device_is_removed_after_its_return(
     with pytest.raises(Crash):
         node.take(allocated)
     node.restart()
-    record = node.executor.detach(node.journal.records[DATA], netns_alive=True)
+    record = node.executor.detach(node.journal.records[DATA], netns_exists=True)
 
     assert (record.phase, record.failure) == (Phase.HOME, None)
     assert node.kernel.state("dummy0") is not None

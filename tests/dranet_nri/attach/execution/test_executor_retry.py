@@ -34,7 +34,7 @@ def test_nic_is_returned_without_a_rejected_route_after_ten_tries(
     assert record.phase is Phase.HOME
     assert record.failure is not None
     assert "ENETUNREACH" in record.failure.message
-    assert "given back without it" in record.failure.message
+    assert "restored without it" in record.failure.message
 
 
 def assert_given_back_after_all_tries(node: Node) -> None:
@@ -81,7 +81,7 @@ def test_nic_is_returned_without_a_sysctl_that_the_kernel_rejects(node: Node) ->
     assert record.phase is Phase.HOME
     assert record.failure is not None
     assert "EINVAL" in record.failure.message
-    assert record.failure.message.endswith("given back without it")
+    assert record.failure.message.endswith("restored without it")
 
 
 def test_nic_in_the_pod_is_never_given_up_by_the_restore_limit(

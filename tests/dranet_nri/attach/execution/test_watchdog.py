@@ -66,7 +66,7 @@ def record_of_hang(node: Node, record: Attachment, hang: Hang, *, cancel: bool =
     """Let the work hang until that is recorded, then release it; return the recorded failure."""
 
     async def scenario() -> Failure:
-        task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
+        task = asyncio.create_task(watchdog(node).run(hang.work, (record,)))
         failure = await until_recorded(node, record)
         if cancel:
             task.cancel()
@@ -86,7 +86,7 @@ def fail(node: Node, record: Attachment, before: Callable[[], None]) -> None:
         raise RuntimeError("oops")
 
     with pytest.raises(RuntimeError, match="oops"):
-        asyncio.run(watchdog(node).done(work, (record,)))
+        asyncio.run(watchdog(node).run(work, (record,)))
 
 
 def test_record_names_the_step_of_a_hung_thread_until_it_returns(node: Node) -> None:
@@ -127,7 +127,7 @@ def test_record_written_by_the_hung_thread_is_kept(node: Node) -> None:
     hang = Hang()
 
     async def scenario() -> None:
-        task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
+        task = asyncio.create_task(watchdog(node).run(hang.work, (record,)))
         await until_recorded(node, record)
         node.attachments.put(result)
         hang.go.set()
@@ -170,7 +170,7 @@ def test_work_that_fails_after_a_hang_raises_its_own_error(node: Node) -> None:
         raise ValueError("late")
 
     async def scenario() -> None:
-        task = asyncio.create_task(watchdog(node).done(work, (record,)))
+        task = asyncio.create_task(watchdog(node).run(work, (record,)))
         await until_recorded(node, record)
         hang.go.set()
         with pytest.raises(ValueError, match="late"):
@@ -222,7 +222,7 @@ def test_full_disk_does_not_stop_the_watched_work(
     hang = Hang()
 
     async def scenario() -> None:
-        task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
+        task = asyncio.create_task(watchdog(node).run(hang.work, (record,)))
         while "not recorded" not in "".join(capsys.readouterr()):  # noqa: ASYNC110 (a log line)
             await asyncio.sleep(0)
         hang.go.set()
@@ -240,7 +240,7 @@ def test_hung_thread_without_a_claim_is_logged(
     hang, one = Hang(), watchdog(node)
 
     async def scenario() -> list[tuple[str, str]]:
-        task = asyncio.create_task(one.done(hang.work))
+        task = asyncio.create_task(one.run(hang.work))
         while not one.counts.hung:  # noqa: ASYNC110 (of a thread)
             await asyncio.sleep(0)
         during = [(hung.claim, hung.step) for hung in one.counts.hung.values()]
@@ -263,7 +263,7 @@ def test_hung_thread_is_counted_until_it_returns(node: Node) -> None:
     one = watchdog(node)
 
     async def scenario() -> list[tuple[str, str]]:
-        task = asyncio.create_task(one.done(hang.work, (record,)))
+        task = asyncio.create_task(one.run(hang.work, (record,)))
         await until_recorded(node, record)
         during = [(hung.claim, hung.step) for hung in one.counts.hung.values()]
         hang.go.set()

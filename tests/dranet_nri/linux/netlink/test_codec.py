@@ -8,7 +8,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import AddressMessage, RouteMessage
 from dranet_nri.linux.netlink.codec import (
     ATTRIBUTE,
-    REMEMBERED,
+    MAX_CACHED,
     address,
     attribute,
     attributes,
@@ -75,6 +75,6 @@ def test_cached_request_is_encoded_as_without_the_cache() -> None:
     first = request(1)
     assert first[4:8] == (1).to_bytes(4, "little")
     assert request(1) == first
-    for index in range(2, REMEMBERED + 3):
+    for index in range(2, MAX_CACHED + 3):
         request(index)
     assert request(1) == first

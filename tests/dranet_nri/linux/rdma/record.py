@@ -14,7 +14,12 @@ from pathlib import Path
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.multicast import NETLINK_ADD_MEMBERSHIP
-from dranet_nri.linux.netlink.socket import BUFFER_LEN, SOL_NETLINK, demand_answers, open_socket
+from dranet_nri.linux.netlink.socket import (
+    BUFFER_LEN,
+    SOL_NETLINK,
+    enable_strict_checks,
+    open_socket,
+)
 from dranet_nri.linux.rdma.codec import GROUP_NOTIFY
 from dranet_nri.linux.rdma.socket import NETLINK_RDMA, RdmaSocket
 from tests.dranet_nri.linux.rdma.conversation import NO_NAMESPACE_FD, TARGET_FD, Recorder
@@ -72,7 +77,7 @@ def _record_events(folder: Path) -> None:
 def _record(folder: Path, scenarios: Mapping[str, Callable[[RdmaSocket], object]]) -> None:
     for name, request in scenarios.items():
         sock = open_socket(NETLINK_RDMA)
-        demand_answers(sock)
+        enable_strict_checks(sock)
         recorder = Recorder(sock)
         with suppress(KernelError):
             request(recorder.session())

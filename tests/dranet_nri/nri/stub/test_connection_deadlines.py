@@ -66,7 +66,7 @@ def test_case_21_late_container_hook_is_refused_and_cancelled(tmp_path: Path) ->
             next_answer = await runtime.answer(event(runtime, STOP, "s1"))
 
             text = "CreateContainer default/pod-s1: the pod's devices are still being attached"
-            assert answer.status == RpcStatus(RpcCode.ABORTED, f"{text}; it is tried again")
+            assert answer.status == RpcStatus(RpcCode.ABORTED, f"{text}; the kubelet tries again")
             assert next_answer.status is None
 
     finish(scenario())

@@ -72,7 +72,7 @@ def test_case_40_unfinished_hooks_are_refused_and_cancelled_after_the_grace_peri
             assert [answer.status for answer in answers] == [
                 RpcStatus(
                     RpcCode.UNAVAILABLE,
-                    f"{hook} default/pod-s1: the plugin is stopping; it is tried again",
+                    f"{hook} default/pod-s1: the plugin is stopping; the kubelet tries again",
                 )
                 for hook in ("RunPodSandbox", "CreateContainer")
             ]

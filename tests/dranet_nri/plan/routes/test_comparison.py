@@ -3,7 +3,7 @@
 import pytest
 
 from dranet_nri.model import NextHop, Route
-from dranet_nri.plan.routes.comparison import absent_legs, lost_routes, missing_routes
+from dranet_nri.plan.routes.comparison import absent_nexthops, lost_routes, missing_routes
 
 V4, V6 = "10.9.0.0/16", "2001:db8:9::/48"
 OWN, SECOND = NextHop("10.1.0.1"), NextHop("10.1.0.2", 3)
@@ -16,7 +16,9 @@ OVER_ETH2, OVER_ETH3 = NextHop("10.2.0.1", device="eth2"), NextHop("10.3.0.1", d
         pytest.param(
             Route(V4, nexthops=(OWN, OVER_ETH2)), Route(V4, nexthops=(OVER_ETH2, OWN)), id="order"
         ),
-        pytest.param(Route(V4, nexthops=(SECOND,)), Route(V4, gateway="10.1.0.2"), id="one leg"),
+        pytest.param(
+            Route(V4, nexthops=(SECOND,)), Route(V4, gateway="10.1.0.2"), id="one nexthop"
+        ),
         pytest.param(Route(V4, protocol=4), Route(V4, protocol=16), id="protocol"),
         pytest.param(Route(V6, expires_s=5), Route(V6, metric=1024), id="lifetime and metric"),
         pytest.param(Route("::ffff:1.2.3.0/120"), Route("::ffff:102:300/120"), id="spelling"),
@@ -37,7 +39,7 @@ def test_existing_route_is_not_missing(desired: Route, now: Route) -> None:
         pytest.param(Route(V4, gateway="10.1.0.1", source="10.1.0.5"), id="source"),
         pytest.param(Route(V4, gateway="10.1.0.1", type=7), id="type"),
         pytest.param(Route(V4, gateway="10.1.0.1", encap="06"), id="tunnel"),
-        pytest.param(Route(V4, nexthops=(OWN, SECOND)), id="legs"),
+        pytest.param(Route(V4, nexthops=(OWN, SECOND)), id="nexthops"),
     ],
 )
 def test_similar_route_does_not_count_as_the_wanted_one(now: Route) -> None:
@@ -84,4 +86,4 @@ def test_missing_nexthops_of_an_ipv4_route_are_reported() -> None:
         Route(V4),
     )
 
-    assert absent_legs(routes, {"eth2"}) == (f"{V4} without its leg over eth3",)
+    assert absent_nexthops(routes, {"eth2"}) == (f"{V4} without its nexthop over eth3",)

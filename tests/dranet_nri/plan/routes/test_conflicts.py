@@ -7,7 +7,7 @@ import pytest
 from dranet_nri.model import Address, Route
 from dranet_nri.plan.pod_network import PodNetwork
 from dranet_nri.plan.routes.comparison import IFA_F_NOPREFIXROUTE as NOPREFIXROUTE
-from dranet_nri.plan.routes.comparison import slot_of
+from dranet_nri.plan.routes.comparison import route_key
 from dranet_nri.plan.routes.conflicts import separate_routes
 
 V4, V6 = "10.200.0.0/16", "2001:db8:9::/48"
@@ -88,7 +88,7 @@ def alone(
         addresses=addresses,
         inherited=frozenset(inherited),
     )
-    slots = {slot_of(route): device for route, device in (taken or {}).items()}
+    slots = {route_key(route): device for route, device in (taken or {}).items()}
     (placed,) = separate_routes([network], (), slots)
     return placed
 

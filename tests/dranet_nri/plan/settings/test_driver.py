@@ -19,7 +19,7 @@ from dranet_nri.plan.ops import MoveLink, Op, Plan, SetDown
 from dranet_nri.plan.planner import AttachTarget, is_restored, is_usable, make_plan
 from dranet_nri.plan.pod_network import pod_network
 from dranet_nri.plan.restore import RestoreTarget
-from dranet_nri.plan.settings.driver import spread
+from dranet_nri.plan.settings.driver import equal_table
 from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
 from tests.dranet_nri.plan.examples import PLAIN, away, kinds, on_host
 
@@ -34,7 +34,7 @@ def settings(**values: int) -> tuple[DriverSetting, ...]:
 
 STATE = EthtoolState(
     settings=settings(rings_rx=256, rings_tx=256, channels_combined=8, coalesce_rxUsecs=3),
-    rss=RssState(spread(8, 16), 8),
+    rss=RssState(equal_table(8, 16), 8),
 )
 HOST = replace(PLAIN, ethtool=STATE)
 
@@ -78,7 +78,7 @@ def test_unchanged_settings_are_not_set() -> None:
 @pytest.mark.parametrize(
     ("rss", "table"),
     [
-        (RssConfig(equal=3), spread(3, 16)),
+        (RssConfig(equal=3), equal_table(3, 16)),
         (RssConfig(weights=(1, 0, 3)), (0,) * 4 + (2,) * 12),
         (RssConfig(weights=(2, 1)), (0,) * 11 + (1,) * 5),
         (RssConfig(weights=(0, 16)), (1,) * 16),
@@ -159,7 +159,7 @@ def left(state: EthtoolState | None) -> LinkState:
 def test_changed_settings_are_restored_on_the_host(where: str) -> None:
     now = EthtoolState(
         settings=settings(rings_rx=512, rings_tx=256, channels_combined=4, coalesce_rxUsecs=0),
-        rss=RssState(spread(2, 16), 4),
+        rss=RssState(equal_table(2, 16), 4),
     )
     observed = away(left(now)) if where == "pod" else on_host(left(now))
     target = RestoreTarget(HOST)
@@ -177,7 +177,9 @@ def test_changed_settings_are_restored_on_the_host(where: str) -> None:
 def test_rss_table_of_the_host_is_restored_before_its_channels_are_reduced() -> None:
     table = (0, 0, 0, 1) * 4
     before = replace(STATE, settings=settings(channels_combined=2), rss=RssState(table, 2))
-    now = replace(STATE, settings=settings(channels_combined=8), rss=RssState(spread(8, 16), 8))
+    now = replace(
+        STATE, settings=settings(channels_combined=8), rss=RssState(equal_table(8, 16), 8)
+    )
 
     ops = make_plan(RestoreTarget(left(before)), on_host(left(now)))
 

@@ -15,7 +15,7 @@ from dranet_nri.model import (
     Switches,
 )
 from dranet_nri.plan.ops import MoveLink, Op, Plan, SetDown, SetFeatures, SetPrivateFlags
-from dranet_nri.plan.planner import AttachTarget, is_cut, is_restored, is_usable, make_plan
+from dranet_nri.plan.planner import AttachTarget, is_incomplete, is_restored, is_usable, make_plan
 from dranet_nri.plan.pod_network import pod_network
 from dranet_nri.plan.restore import RestoreTarget
 from tests.dranet_nri.plan.examples import PLAIN, away, kinds, on_host
@@ -162,7 +162,7 @@ def test_features_are_restored_after_the_move_to_the_host() -> None:
     assert switched(ops) == [SetFeatures(Ns.HOST, "eth1", Switches(on=TSO), strict=False)]
     order = kinds(ops)
     assert order.index(MoveLink) < order.index(SetFeatures)
-    assert not is_cut(HOST, ops)
+    assert not is_incomplete(HOST, ops)
     assert switched(make_plan(RestoreTarget(HOST), away(replace(PLAIN, link=link)))) == []
 
 
@@ -176,7 +176,7 @@ def test_features_and_private_flags_are_restored_on_the_host() -> None:
         SetPrivateFlags(Ns.HOST, "eth1", Switches(on=("legacy-rx",))),
         SetFeatures(Ns.HOST, "eth1", Switches(TSO, ("rx-gro",)), strict=False),
     )
-    assert not is_cut(HOST, ops)
+    assert not is_incomplete(HOST, ops)
     assert not is_restored(RestoreTarget(HOST), left(changed))
     assert is_usable(RestoreTarget(HOST), left(changed))
 

@@ -29,7 +29,7 @@ from dranet_nri.plan.settings.rate import NOT_LIMITED, LimitRate
 
 MAX_WARNINGS: Final = 6  # lines; a NIC may have hundreds of routes, and its record has bounds
 # IPv6 is off, another one exists, a gateway is unreachable, or the kernel does not support it.
-LASTING: Final = frozenset(
+PERMANENT: Final = frozenset(
     {EACCES, EADDRNOTAVAIL, EAFNOSUPPORT, EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH}
     | {ENOENT, EOPNOTSUPP, EPERM}
 )
@@ -37,13 +37,13 @@ LASTING: Final = frozenset(
 Refused = Sequence[tuple[Op, KernelError]]
 
 
-def may_lack(inherited: Collection[Inherited], op: Op, error: KernelError) -> bool:
-    """Whether the refused operation is optional."""
+def is_optional(inherited: Collection[Inherited], op: Op, error: KernelError) -> bool:
+    """Whether the refused operation is optional, so that the attach continues without it."""
     match op:
         case AddAddress(address=what) | AddRoute(route=what):
-            return what in inherited and error.code in LASTING
+            return what in inherited and error.code in PERMANENT
         case AddRule(rule=what) | AddNeighbour(neighbour=what):
-            return what in inherited and error.code in LASTING
+            return what in inherited and error.code in PERMANENT
         case LimitRate():
             return error.code in NOT_LIMITED
         case _:

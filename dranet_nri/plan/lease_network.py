@@ -15,13 +15,13 @@ from dranet_nri.plan.pod_network import DEFAULT_METRIC, PodNetwork
 from dranet_nri.plan.routes.comparison import RT_SCOPE_LINK, direct_first, interface_of, network_of
 
 
-def leased_network(network: PodNetwork, granted: Granted, link: Link) -> PodNetwork:
+def network_with_lease(network: PodNetwork, granted: Granted, link: Link) -> PodNetwork:
     """Return the network with address, routes and MTU of a lease.
 
     Args:
-        network: of claim and host.
+        network: the configuration by claim and host.
         granted: answer of the server.
-        link: observed link in the pod.
+        link: the link as observed in the pod.
     """
     taken = {(route.destination, route.table) for route in network.routes}
     address = Address(granted.lease.address)
@@ -43,7 +43,7 @@ def leased_network(network: PodNetwork, granted: Granted, link: Link) -> PodNetw
 def _routes(granted: Granted, address: Address) -> tuple[Route, ...]:
     """Return the routes of a lease, with link routes to gateways outside of its network.
 
-    A cloud offers a /32 address and a default route by a gateway outside of it.
+    Clouds offer a /32 address and a default route with a gateway outside of it.
     """
     own = interface_of(address.cidr).network
     routes = [
@@ -52,11 +52,11 @@ def _routes(granted: Granted, address: Address) -> tuple[Route, ...]:
         if network_of(route.destination) != own
     ]
     direct = [route.destination for route in routes if not route.gateway]
-    near = [ip_network(network) for network in (own, *direct)]
+    on_link = [ip_network(network) for network in (own, *direct)]
     gateways = dict.fromkeys(route.gateway for route in routes if route.gateway)
-    far = (
+    gateway_routes = (
         Route(f"{gateway}/32", scope=RT_SCOPE_LINK, protocol=RTPROT_DHCP)
         for gateway in gateways
-        if not any(ip_address(gateway) in network for network in near)
+        if not any(ip_address(gateway) in network for network in on_link)
     )
-    return (*far, *routes)
+    return (*gateway_routes, *routes)

@@ -6,8 +6,8 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, Neighbour, Ns, Route, Rule
-from dranet_nri.plan.lacking import may_lack, warning_lines
 from dranet_nri.plan.ops import AddAddress, AddNeighbour, AddRoute, AddRule, Op, SetUp
+from dranet_nri.plan.optional import is_optional, warning_lines
 from dranet_nri.plan.settings.rate import LimitRate
 
 ADDRESS, ROUTE = Address("2001:db8::5/64"), Route("10.9.0.0/16")
@@ -28,8 +28,8 @@ def error(code: int) -> KernelError:
 def test_inherited_configuration_may_be_missing(
     op: Op, value: Address | Route | Rule | Neighbour
 ) -> None:
-    assert may_lack({value}, op, error(EACCES))
-    assert may_lack({value}, op, error(EEXIST))
+    assert is_optional({value}, op, error(EACCES))
+    assert is_optional({value}, op, error(EEXIST))
 
 
 @pytest.mark.parametrize(("op", "value"), OPS)
@@ -38,17 +38,17 @@ def test_claimed_configuration_or_a_transient_error_fails_the_attach(
 ) -> None:
     others = {op for _, op in OPS} - {value}
 
-    assert not may_lack(others, op, error(EACCES))
-    assert not any(may_lack({value}, op, error(code)) for code in (EBUSY, ENODEV, ENOMEM))
+    assert not is_optional(others, op, error(EACCES))
+    assert not any(is_optional({value}, op, error(code)) for code in (EBUSY, ENODEV, ENOMEM))
 
 
 @pytest.mark.parametrize(("code", "lacking"), [(ENOENT, True), (EOPNOTSUPP, True), (EPERM, False)])
 def test_rate_limit_may_be_missing_if_the_kernel_lacks_it(code: int, *, lacking: bool) -> None:
-    assert may_lack((), LimitRate(Ns.POD, "net1", 10**9), error(code)) is lacking
+    assert is_optional((), LimitRate(Ns.POD, "net1", 10**9), error(code)) is lacking
 
 
 def test_essential_operation_may_not_be_missing() -> None:
-    assert not may_lack({ADDRESS}, SetUp(Ns.POD, "net1"), error(EACCES))
+    assert not is_optional({ADDRESS}, SetUp(Ns.POD, "net1"), error(EACCES))
 
 
 @pytest.mark.parametrize(

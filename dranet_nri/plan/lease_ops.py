@@ -10,7 +10,7 @@ from typing import Final
 
 from dranet_nri.model import FOREVER, Address, Lease, Ns
 
-GRACE_S: Final = 1  # minimum of a lifetime; the kernel refuses 0
+MIN_LIFETIME_S: Final = 1  # the kernel refuses 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,8 @@ class LeaseAddress:
     address: Address
 
     def __str__(self) -> str:
-        """Describe the operation."""
         valid_s = self.address.valid_s
-        time = "for good" if valid_s == FOREVER else f"for {valid_s} s"
+        time = "forever" if valid_s == FOREVER else f"for {valid_s} s"
         return f"add address {self.address.cidr} {time} to {self.name} in {self.ns}"
 
 
@@ -40,7 +39,6 @@ class DropAddress:
     cidr: str
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"delete address {self.cidr} of {self.name} in {self.ns}"
 
 
@@ -48,11 +46,13 @@ def add_lease(name: str, lease: Lease, now_s: float) -> LeaseAddress:
     """Return the operation that adds the address of a lease to a pod's link.
 
     Args:
-        name: of the link.
+        name: name of the link.
         lease: the lease.
         now_s: seconds of CLOCK_BOOTTIME.
     """
-    remaining_s = FOREVER if lease.lease_s == FOREVER else max(int(lease.ends_at - now_s), GRACE_S)
+    remaining_s = (
+        FOREVER if lease.lease_s == FOREVER else max(int(lease.ends_at - now_s), MIN_LIFETIME_S)
+    )
     return LeaseAddress(
         Ns.POD, name, Address(lease.address, valid_s=remaining_s, preferred_s=remaining_s)
     )
