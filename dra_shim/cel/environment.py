@@ -121,7 +121,7 @@ def with_empty_domains(expression: str) -> str:
     default value, so the lookup becomes optional: [?X].orValue({}).
     """
     out: list[str] = []
-    closers: list[str] = []
+    suffixes: list[str] = []  # of the open brackets
     code = [""] * 4  # the last tokens that are not white space, oldest first
     for token in _TOKEN.finditer(expression):
         text = token[0]
@@ -130,12 +130,12 @@ def with_empty_domains(expression: str) -> str:
             continue
         if text == "[":
             looked_up = code[1:] in (["device", ".", "attributes"], ["device", ".", "capacity"])
-            closers.append(".orValue({})" if looked_up and code[0] != "." else "")
-            out.append("?" if closers[-1] else "")
-        elif text == "?" and code[3] == "[" and closers[-1]:
-            out[-1] = closers[-1] = ""  # already optional
+            suffixes.append(".orValue({})" if looked_up and code[0] != "." else "")
+            out.append("?" if suffixes[-1] else "")
+        elif text == "?" and code[3] == "[" and suffixes[-1]:
+            out[-1] = suffixes[-1] = ""  # already optional
         elif text == "]":
-            out.append(closers.pop())
+            out.append(suffixes.pop())
         code = [*code[1:], text]
     return "".join(out)
 

@@ -1,8 +1,8 @@
-"""Profile records: profiles that a provider gave to claims, until they are released.
+"""Profile records: profiles that a provider assigned to claims, until they are released.
 
 Rules:
 1. A record is written before the request to the provider, and removed after the provider confirmed
-   the release. So a crash can leave a record too many, never one too few.
+   the release. So after a crash no assigned profile lacks a record.
 2. A record whose claim has no allocation record is due for release.
 """
 
@@ -51,7 +51,7 @@ class ProfileRecord:
         )
 
     def with_use(self, use: ProfileUse) -> "ProfileRecord":
-        """Return the record with a profile added, in place of that of the same device and name."""
+        """Return the record with this profile added or, for the same device and name, replaced."""
         others = [
             other for other in self.uses if other is not self.use(use.device.name, use.profile)
         ]

@@ -1,4 +1,4 @@
-"""Objects of a cluster, read once through a kubeconfig, for commands of users."""
+"""Objects of a cluster for the commands, read once through a kubeconfig."""
 
 import asyncio
 import os

@@ -25,7 +25,7 @@ from dra_shim.prepare import ApiUnavailableError, NotYetError
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 
-ADDRESSES_S: Final = 5.0  # seconds; a scan waits for the answer
+ADDRESSES_S: Final = 5.0  # seconds; a scan waits for the addresses
 
 
 class ServerSource:
@@ -48,8 +48,8 @@ class ServerSource:
         """Return the addresses of a Node; see AddressSource.
 
         Raises:
-            UnavailableError: the server does not answer now, or has no such Node.
-            NotYetError: the server refuses; names the missing right.
+            ApiUnavailableError: the server does not answer now, or has no such Node.
+            NotYetError: the server refuses; the text names the missing permission.
         """
         try:
             async with asyncio.timeout(self._addresses_s):
@@ -85,8 +85,7 @@ class ServerSource:
             return None
         except NoAnswerError as error:
             raise ApiUnavailableError(str(error), error.after_s) from error
-        # a server that has just started answers this too
-        except (RejectedError, NotServedError) as error:
+        except (RejectedError, NotServedError) as error:  # also of a server that has just started
             raise NotYetError(str(error)) from error
         except ApiError as error:
             raise RefusedError(str(error)) from error

@@ -22,9 +22,9 @@ from dra_shim.kubeapi.errors import (
 )
 from dra_shim.kubeapi.requests import VERSIONS, ApiRequest
 
-MAX_WAIT_S: Final = 600.0  # upper limit of Retry-After, in seconds
+MAX_RETRY_AFTER_S: Final = 600.0  # upper limit of Retry-After, in seconds
 MAX_QUOTE: Final = 300  # characters of a server's message
-_UNKNOWN: Final = "the server refused the token; check the service account or --kubeconfig"
+_UNAUTHORIZED: Final = "the server refused the token; check the service account or --kubeconfig"
 
 Object = dict[str, object]
 
@@ -43,12 +43,12 @@ class ObjectList:
     """Objects of a kind, and the state of the list.
 
     Attributes:
-        rest: continue token, "" for the last page.
+        continue_token: "" for the last page.
     """
 
     items: tuple[Object, ...]
     version: str
-    rest: str = ""
+    continue_token: str = ""
 
 
 class WatchEventType(StrEnum):
@@ -90,12 +90,13 @@ def read_listing(request: ApiRequest, reply: ApiResponse) -> ObjectList:
     version = version_of(document)
     if not isinstance(items, list) or not version:
         raise _not_kubernetes(request, reply.body)
-    rest = str(object_at(document, "metadata").get("continue") or "")
-    return ObjectList(tuple(item for item in items if isinstance(item, dict)), version, rest)
+    continue_token = str(object_at(document, "metadata").get("continue") or "")
+    objects = tuple(item for item in items if isinstance(item, dict))
+    return ObjectList(objects, version, continue_token)
 
 
 def read_versions(request: ApiRequest, reply: ApiResponse, group: str) -> str:
-    """Return the best version of a group that both server and shim support.
+    """Return the preferred version of a group that both server and shim support.
 
     Raises:
         NotServedError: there is none.
@@ -186,7 +187,7 @@ def _decoded(request: ApiRequest, body: bytes) -> Object:
 
 
 def _not_kubernetes(request: ApiRequest, body: bytes) -> UnavailableError:
-    """Return the error for a response of another server: a proxy, a load balancer."""
+    """Return the error for a response that is not from an API server, but from a proxy, say."""
     shown = body[:40].decode(errors="replace")
     return UnavailableError(
         str(request), f"the answer is not Kubernetes' ({shown!r})", "check the server's address"
@@ -207,16 +208,16 @@ def _failure(
 ) -> ApiError:
     """Return the error of an HTTP status and a Status document (k8s.io/apimachinery meta/v1)."""
     subject = str(request)
-    words = " ".join(str(status.get("message") or "").split())
-    text = words[:MAX_QUOTE] or f"HTTP status {code}"
+    message = " ".join(str(status.get("message") or "").split())
+    text = message[:MAX_QUOTE] or f"HTTP status {code}"
     details = object_at(status, "details")
     match code:
         case 401:
-            return RejectedError(subject, text, _UNKNOWN)
-        case 403 if _is_ending(details):
+            return RejectedError(subject, text, _UNAUTHORIZED)
+        case 403 if _is_terminating(details):
             return NotFoundError(subject, text)
         case 403:
-            return RejectedError(subject, text, _permission(request, words))
+            return RejectedError(subject, text, _permission(request, message))
         case 404 if status.get("reason") == "NotFound" and details.get("name"):
             return NotFoundError(subject, text)
         case 404:
@@ -226,20 +227,20 @@ def _failure(
         case 410:
             return ExpiredError(subject, text)
         case _ if code in (408, 429) or not 300 <= code < 500:
-            return UnavailableError(subject, text, after_s=_wait_s(headers, details))
+            return UnavailableError(subject, text, after_s=_retry_after_s(headers, details))
     causes = _causes(details)
     if any(cause.field == "metadata.uid" for cause in causes):
         return ConflictError(subject, text)  # error of an apply to an object with another UID
     return InvalidError(subject, text, causes=causes)
 
 
-def _permission(request: ApiRequest, words: str) -> str:
-    """Return the remedy of a 403: a missing right, or a policy.
+def _permission(request: ApiRequest, message: str) -> str:
+    """Return the remedy of a 403: a missing permission, or a policy.
 
-    The text of a missing right is that of apiserver's endpoints/handlers/responsewriters.
+    The text of a missing permission is that of apiserver's endpoints/handlers/responsewriters.
     """
     grant = f"grant {request.verb} on {request.resource} to the service account"
-    if f" cannot {request.verb} " in words:
+    if f" cannot {request.verb} " in message:
         return grant
     return f"a policy, webhook or quota refused it; if none did, {grant}"
 
@@ -251,17 +252,17 @@ def _causes(details: Mapping[str, object]) -> tuple[Cause, ...]:
     )
 
 
-def _is_ending(details: Mapping[str, object]) -> bool:
+def _is_terminating(details: Mapping[str, object]) -> bool:
     """Return whether a namespace accepts no objects because it is being deleted (api/core/v1)."""
     causes = objects_at(details, "causes")
     return any(entry.get("reason") == "NamespaceTerminating" for entry in causes)
 
 
-def _wait_s(headers: Mapping[str, str], details: Mapping[str, object]) -> float:
+def _retry_after_s(headers: Mapping[str, str], details: Mapping[str, object]) -> float:
     """Return the seconds of Retry-After, 0.0 if there is none."""
     retry_after = headers.get("retry-after") or details.get("retryAfterSeconds") or 0
     try:
         seconds = float(str(retry_after))
     except ValueError:
         seconds = 0.0
-    return min(max(seconds, 0.0), MAX_WAIT_S) if seconds == seconds else 0.0
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else 0.0

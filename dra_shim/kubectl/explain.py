@@ -1,6 +1,6 @@
-"""Command `explain`: whether a pod, a job or manifests can have their claims, and where.
+"""Command `explain`: whether the claims of a pod, a job or manifests can be allocated, and where.
 
-It has the answers of `dra-shim explain`, and looks for the node itself.
+The explanation is that of `dra-shim explain`; this command also selects the node.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from dranet_nri.component.output import add_output_flag, print_lines
 from dranet_nri.errors import ConfigError
 
 EXAMPLES: Final = ("explain pod/train-0 -n ml", "explain job/train -n ml", "explain job.yaml")
-# What a reference may name: short name → name for kubectl, kind.
+# Kinds of a reference: short name → (name for kubectl, kind).
 KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "pod": ("pods", "Pod"),
     "job": ("jobs", "Job"),
@@ -69,23 +69,23 @@ def main(args: argparse.Namespace) -> int:
     documents = (*targets, *_beside(targets, source, owner))
     names = [args.node] if args.node else _nodes(source, owner)
     found: list[Explanation] = []
-    can: list[str] = []
-    chosen = ""
+    suitable: list[str] = []
+    shown = ""
     for name in names:
-        # What `dra-shim explain --cluster` has as flags.
+        # Flags as of `dra-shim explain --cluster`.
         flags = argparse.Namespace(cluster=True, slices=[], inventory=None, node=name)
         explained = explain_all(flags, targets, documents)
         met = all(explanation.met for explanation in explained)
-        if not found or (met and not can):
-            found, chosen = explained, name
-        can += [name] if met else []
+        if not found or (met and not suitable):
+            found, shown = explained, name
+        suitable += [name] if met else []
     if len(names) > 1 and args.output == "table":
-        print_lines(f"nodes: {len(can)} of {len(names)} can meet the claims; shown: {chosen}")
+        print_lines(f"nodes: {len(suitable)} of {len(names)} can meet the claims; shown: {shown}")
     return answer(args, found)
 
 
 def _targets(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Document, ...], Item]:
-    """Return the documents to explain, and their object in the cluster, {} for files."""
+    """Return (documents to explain, their object in the cluster or {} for files)."""
     target = args.target
     if target == STDIN or Path(target).exists():
         return read_documents(files_below([target])), {}
@@ -106,7 +106,7 @@ def _targets(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Docu
 
 
 def _beside(targets: Sequence[Document], source: ObjectSource, owner: Item) -> tuple[Document, ...]:
-    """Return the other objects, without claims of the pod itself."""
+    """Return the objects of the cluster besides the targets and the pod's generated claims."""
     uid = (owner.get("metadata") or {}).get("uid")
     items = [item for kind in (SLICES, CLASSES, TEMPLATES) for item in source.items(kind)]
     items += [item for item in source.items(CLAIMS) if not uid or uid not in _owners(item)]
@@ -125,7 +125,7 @@ def _identity(document: Document) -> tuple[Any, ...]:
 
 
 def _nodes(source: ObjectSource, owner: Item) -> list[str]:
-    """Return the pod's node, or all that publish devices."""
+    """Return the node of a scheduled pod, otherwise all nodes that publish devices."""
     bound = (owner.get("spec") or {}).get("nodeName")
     names = [node.name for node in read_nodes(source) if node.devices]
     if bound in names:

@@ -1,7 +1,8 @@
 """Allocated claim from the API server: its devices, parameters and consumers.
 
-The server validated it, so fields of newer versions are ignored, and `spec` is not read: `status`
-contains everything that the node needs. Only the parameters come from a user.
+The server validated the claim, so fields of newer versions are ignored. `spec` is not read:
+`status` contains everything that the node needs. Only the parameters come from a user, and are
+validated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -88,15 +89,15 @@ def read_allocated(document: Mapping[str, object]) -> AllocatedClaim:
     fields = node.present()
     metadata = required(node, fields, "metadata")
     status = fields.get("status") or Node({}, "status", findings)
-    inside = status.present()
-    allocation = inside.get("allocation")
+    status_fields = status.present()
+    allocation = status_fields.get("allocation")
     ref, pod_claim_name = _metadata(metadata) if metadata else (ObjectRef("", "", ""), "")
     claim = AllocatedClaim(
         ref,
         allocated=allocation is not None,
         results=tuple(_results(status)),
         configs=tuple(_configs(allocation)) if allocation else (),
-        consumers=tuple(map(_consumer, items_of(inside, "reservedFor"))),
+        consumers=tuple(map(_consumer, items_of(status_fields, "reservedFor"))),
         pod_claim_name=pod_claim_name,
     )
     findings.raise_if_any()
@@ -123,7 +124,7 @@ def _results(status: Node) -> Iterator[Result]:
 
 
 def _configs(allocation: Node) -> Iterator[ConfigEntry]:
-    """Read `devices.config`, with the paths in claim and class for messages."""
+    """Read `devices.config`; the paths in messages are those in claim and class."""
     devices = object_of(allocation.present(), "devices")
     counts = dict.fromkeys(ConfigSource, 0)
     for item in items_of(devices, "config"):

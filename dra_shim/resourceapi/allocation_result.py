@@ -14,9 +14,9 @@ from dranet_nri.model import Consumed
 _NAMES: Final = ("driver", "pool", "device")
 
 
-def taken_devices(status: Node) -> tuple[AllocatedResult, ...]:
-    """Read `status`. Unknown fields are ignored; a device with adminAccess is not taken."""
-    return tuple(taken for item in result_items(status) for taken in _result(item))
+def allocated_devices(status: Node) -> tuple[AllocatedResult, ...]:
+    """Read the devices of `status` without adminAccess; unknown fields are ignored."""
+    return tuple(allocated for item in result_items(status) for allocated in _result(item))
 
 
 def result_items(status: Node) -> list[Node]:

@@ -43,9 +43,8 @@ def claim_spec(node: Node, *, flat: bool) -> ClaimSpec:
         return ClaimSpec()
     fields = devices.fields(("requests", "constraints", "config"))
     requests = _requests(fields["requests"], flat=flat) if "requests" in fields else ()
-    names = {request.name for request in requests} | {
-        part.name for request in requests for part in request.alternatives
-    }
+    alternatives = ClaimSpec(requests).alternatives
+    names = {request.name for request in requests} | {request.name for request in alternatives}
     return ClaimSpec(
         requests=requests,
         constraints=tuple(_constraints(fields, names)),
@@ -132,13 +131,13 @@ def _subrequests(node: Node, request: str) -> tuple[DeviceRequest, ...]:
 
 
 def _device_request(node: Node, fields: Fields, title: str) -> DeviceRequest:
-    every = _is_all(fields)
+    all_devices = _is_all(fields)
     return DeviceRequest(
         name=title,
         device_class=required_text(node, fields, "deviceClassName", parse_subdomain),
         selectors=selectors(fields),
-        count=_count(fields, every=every),
-        every=every,
+        count=_count(fields, all_devices=all_devices),
+        all_devices=all_devices,
         admin_access=bool(given(fields, "adminAccess", Node.boolean)),
         capacity=tuple(given(fields, "capacity", capacity) or ()),
         tolerations=tolerations(fields),
@@ -154,10 +153,10 @@ def _is_all(fields: Fields) -> bool:
     return mode == "All"
 
 
-def _count(fields: Fields, *, every: bool) -> int:
+def _count(fields: Fields, *, all_devices: bool) -> int:
     if "count" not in fields:
         return 1
-    if every:
+    if all_devices:
         fields["count"].report("not possible with allocationMode All; remove one")
         return 1
     return fields["count"].integer(1, MAX_DEVICES) or 1
@@ -177,7 +176,7 @@ def _selector(node: Node) -> Cel | None:
     try:
         compile_selector(text)
     except SelectorError as error:
-        # otherwise the API server accepted it, and it fails where it is used
+        # An expression in a stored document was accepted by the server; it fails where it is used.
         if not node.findings.newer:
             expression.report(filter_language(text) or error.reason)
             return None
@@ -187,7 +186,7 @@ def _selector(node: Node) -> Cel | None:
     return Cel(text, expression.path)
 
 
-# --------------------------------------------------------------------------- the rest
+# --------------------------------------------------------------------------- constraints, configs
 
 
 def _constraints(fields: Fields, names: Collection[str]) -> Iterator[Constraint]:
@@ -248,7 +247,7 @@ def _config(
 
 
 def is_too_long(parameters: Mapping[str, object]) -> bool:
-    """Return whether the API server rejects parameters for their length."""
+    """Return whether the parameters exceed the limit of the API server."""
     raw = json.dumps(parameters, ensure_ascii=False, separators=(",", ":"), default=str)
     return len(raw.encode(errors="surrogatepass")) > MAX_PARAMETERS
 

@@ -1,7 +1,7 @@
 """Document decoder: one document → one value, by its apiVersion and kind.
 
 Rules:
-1. A user's document is read strictly. A document of a driver or server can be of a newer API:
+1. A user's document is read strictly. A document of a driver or server can have a newer API:
    unknown fields of ResourceSlices, and of objects with a resourceVersion, are ignored.
 2. Parameters of this driver are always read strictly, because no server validates them.
 """
@@ -9,7 +9,7 @@ Rules:
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dra_shim.resourceapi.allocation_result import taken_devices
+from dra_shim.resourceapi.allocation_result import allocated_devices
 from dra_shim.resourceapi.claim_spec import (
     TOO_LONG,
     claim_spec,
@@ -61,12 +61,12 @@ _METADATA: Final = (
 )
 
 
-def parse_manifests(text: str, *, only_taken: bool = False) -> tuple[Document, ...]:
+def parse_manifests(text: str, *, only_allocated: bool = False) -> tuple[Document, ...]:
     """Return the documents of a file; items of a List are separate documents.
 
     Args:
         text: YAML or JSON.
-        only_taken: read only the allocated devices of ResourceClaims, not `spec`.
+        only_allocated: read only the allocated devices of ResourceClaims, not `spec`.
 
     Raises:
         ConfigError: every violation of every document.
@@ -81,7 +81,7 @@ def parse_manifests(text: str, *, only_taken: bool = False) -> tuple[Document, .
         path = f"documents[{index}]" if len(documents) > 1 else ""
         for inner_path, inner in _members(document, path):
             try:
-                read = _without_spec(inner) if only_taken else inner
+                read = _without_spec(inner) if only_allocated else inner
                 found.append(parse_document(read, inner_path))
             except ConfigError as error:
                 violations += error.violations
@@ -104,7 +104,7 @@ def parse_document(document: object, path: str = "") -> Document:
         if is_too_long(document):
             raise ConfigError([f"{path or 'document'}: {TOO_LONG}"])
         return Parameters(_whole_config(document, path))
-    findings = Violations(newer=_is_of_a_program(document))
+    findings = Violations(newer=_is_generated(document))
     value = _object(Node(document, path, findings))
     findings.raise_if_any()
     assert value is not None, "a document without a value has a finding"
@@ -129,15 +129,15 @@ def parse_stored(document: Mapping[str, object]) -> Document:
 
 
 def _whole_config(document: Mapping[object, object], path: str) -> NetworkConfig:
-    """Return parameters that nothing is merged with but a profile."""
+    """Return parameters that are complete but for those of a profile."""
     config = parse_network_config(document, path)
-    far = () if config.profile else tuple(gateway_violations(config))
-    if far:
-        raise ConfigError([f"{path}.{line}" if path else line for line in far])
+    violations = () if config.profile else tuple(gateway_violations(config))
+    if violations:
+        raise ConfigError([f"{path}.{line}" if path else line for line in violations])
     return config
 
 
-def _is_of_a_program(document: object) -> bool:
+def _is_generated(document: object) -> bool:
     """Return whether a driver or an API server wrote the document."""
     if not isinstance(document, Mapping):
         return False
@@ -153,7 +153,7 @@ def _without_spec(document: object) -> object:
 
 
 def _members(document: object, path: str) -> list[tuple[str, object]]:
-    """Return the items of a List, or of a list of one kind, whose items may lack it."""
+    """Return (path, document) of each item of a List; items of a typed list may lack the kind."""
     kind = document.get("kind") if isinstance(document, Mapping) else None
     items = document.get("items") if isinstance(document, Mapping) else None
     if not isinstance(kind, str) or not kind.endswith(_LIST) or not isinstance(items, list):
@@ -242,7 +242,7 @@ def _claim(node: Node, fields: Fields, flat: bool) -> ResourceClaim:  # noqa: FB
         name,
         uid,
         claim_spec(spec, flat=flat) if spec else ClaimSpec(),
-        taken_devices(fields["status"]) if "status" in fields else (),
+        allocated_devices(fields["status"]) if "status" in fields else (),
     )
 
 

@@ -19,16 +19,16 @@ class PodUse:
 
     Attributes:
         uid: UID of the pod.
-        refers: whether the pod refers to the claim.
+        has_claim: whether the pod refers to the claim.
         pod_claim_name: name in the pod for a claim from a template, "" for a direct claim.
         containers: containers that list it; empty if all of them get it.
         host_network: the pod uses the network namespace of the host.
         node: name of its node, "" before it is scheduled.
-        ended: the pod released its devices; a pod that is being deleted still has them.
+        ended: the phase is Succeeded or Failed; a pod that is being deleted still has its devices.
     """
 
     uid: str
-    refers: bool = False
+    has_claim: bool = False
     pod_claim_name: str = ""
     containers: tuple[ContainerClaim, ...] = ()
     host_network: bool = False
@@ -60,11 +60,11 @@ def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUs
     return use
 
 
-def is_over(document: Mapping[str, object] | None, uid: str) -> bool:
+def has_ended(document: Mapping[str, object] | None, uid: str) -> bool:
     """Return whether a pod ended, is being deleted, or does not exist.
 
     Args:
-        document: the document with the pod's name, None if there is none.
+        document: the pod of this name, None if there is none.
         uid: UID of the pod; another pod can have the same name later.
 
     Raises:
@@ -73,16 +73,16 @@ def is_over(document: Mapping[str, object] | None, uid: str) -> bool:
     findings = Violations()
     pod = Node(document, "", findings).present() if document is not None else {}
     metadata = object_of(pod, "metadata")
-    there = text_of(metadata, "uid") == uid and "deletionTimestamp" not in metadata
+    exists = text_of(metadata, "uid") == uid and "deletionTimestamp" not in metadata
     ended = text_of(object_of(pod, "status"), "phase") in _ENDED
     findings.raise_if_any()
-    return ended or not there
+    return ended or not exists
 
 
 def _entries(spec: Fields, status: Fields, claim: AllocatedClaim) -> Iterator[tuple[str, bool]]:
     """Yield (name, whether it has a template) of the pod's entries for this claim.
 
-    Old clients can wipe the status; then the annotation of the claim names its entry.
+    Old clients can remove the status; then the annotation of the claim names its entry.
     """
     generated = {
         name: text_of(fields, "resourceClaimName")
@@ -92,9 +92,9 @@ def _entries(spec: Fields, status: Fields, claim: AllocatedClaim) -> Iterator[tu
     for fields in _objects(spec, "resourceClaims"):
         name = text_of(fields, "name")
         templated = "resourceClaimTemplateName" in fields
-        called = generated.get(name) or text_of(fields, "resourceClaimName")
-        wiped = templated and not called and name == claim.pod_claim_name
-        if name and (called == claim.ref.name or wiped):
+        claim_name = generated.get(name) or text_of(fields, "resourceClaimName")
+        by_annotation = templated and not claim_name and name == claim.pod_claim_name
+        if name and (claim_name == claim.ref.name or by_annotation):
             yield name, templated
 
 

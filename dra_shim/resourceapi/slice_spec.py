@@ -38,13 +38,20 @@ _MAX_LIST: Final = 48  # values of all attributes
 _MAX_TEXT: Final = 64  # bytes of a string or version attribute
 _INT64: Final = (-(2**63), 2**63 - 1)
 
-_PLACE: Final = ("nodeName", "nodeSelector", "allNodes")
+_NODE_FIELDS: Final = ("nodeName", "nodeSelector", "allNodes")
 _SPEC: Final = (
-    *("driver", "pool", *_PLACE, "perDeviceNodeSelection", "devices", "sharedCounters"),
+    *("driver", "pool", *_NODE_FIELDS, "perDeviceNodeSelection", "devices", "sharedCounters"),
     *("partitionTypeAttribute", "skipNodeOperations"),  # not validated
 )
-_FACTS: Final = (
-    *("attributes", "capacity", "consumesCounters", "taints", "allowMultipleAllocations", *_PLACE),
+_DEVICE_FIELDS: Final = (
+    *(
+        "attributes",
+        "capacity",
+        "consumesCounters",
+        "taints",
+        "allowMultipleAllocations",
+        *_NODE_FIELDS,
+    ),
     # Not read: they apply after the allocation.
     *("bindsToNode", "bindingConditions", "bindingFailureConditions"),
     "nodeAllocatableResourceMappings",
@@ -59,7 +66,7 @@ def slice_spec(node: Node, name: str, *, basic: bool) -> ResourceSlice:
     fields = node.fields(_SPEC)
     driver = required_text(node, fields, "driver", parse_driver)
     pool, generation, count = _pool(required(node, fields, "pool"))
-    if not {*_PLACE, "perDeviceNodeSelection"} & fields.keys():
+    if not {*_NODE_FIELDS, "perDeviceNodeSelection"} & fields.keys():
         node.report("needs nodeName, nodeSelector, allNodes or perDeviceNodeSelection; add one")
     devices = items_of(fields, "devices", _MAX_DEVICES)
     sets = items_of(fields, "sharedCounters", _MAX_SETS)
@@ -70,7 +77,7 @@ def slice_spec(node: Node, name: str, *, basic: bool) -> ResourceSlice:
         generation,
         count,
         text_of(fields, "nodeName", parse_subdomain),
-        tuple(_offer(item, driver, pool, basic=basic) for item in devices),
+        tuple(_device(item, driver, pool, basic=basic) for item in devices),
         tuple(counter for item in sets for counter in _counters(item, "name")),
     )
 
@@ -91,12 +98,12 @@ def _pool_name(text: str) -> str:
     return text
 
 
-def _offer(node: Node, driver: str, pool: str, *, basic: bool) -> SliceDevice:
-    fields = node.fields(("name", "basic") if basic else ("name", *_FACTS))
+def _device(node: Node, driver: str, pool: str, *, basic: bool) -> SliceDevice:
+    fields = node.fields(("name", "basic") if basic else ("name", *_DEVICE_FIELDS))
     name = required_text(node, fields, "name", parse_label)
     facts = fields
     if basic:
-        facts = given(fields, "basic", lambda found: found.fields(_FACTS)) or {}
+        facts = given(fields, "basic", lambda found: found.fields(_DEVICE_FIELDS)) or {}
     return SliceDevice(
         driver,
         pool,
@@ -185,14 +192,14 @@ def _policy(node: Node) -> Policy:
     if "validValues" in fields:
         node.report("has validValues and validRange; keep one")
     inner = fields["validRange"].fields(("min", "max", "step"))
-    low = required(fields["validRange"], inner, "min")
+    minimum = required(fields["validRange"], inner, "min")
     step = given(inner, "step", amount)
     if step == 0:
         inner["step"].report("must be more than 0")
     return Policy(
         default,
         (),
-        amount(low) if low else None,
+        amount(minimum) if minimum else None,
         given(inner, "max", amount),
         step or None,
     )

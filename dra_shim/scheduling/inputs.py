@@ -32,7 +32,7 @@ def read_inventory(
     Raises:
         KernelError: the kernel refused a dump.
         InvalidValueError: the size is unknown.
-        ConfigError: every violation of the file, or a size is given with a file.
+        ConfigError: all violations of the file, or a size is given with a file.
         OSError: the file cannot be read.
     """
     if path is None:
@@ -74,28 +74,33 @@ def slices_among(documents: Sequence[Document]) -> tuple[ResourceSlice, ...]:
 def node_of_slices(slices: Sequence[ResourceSlice], node: str) -> str:
     """Return the node of the slices, "" if they have none.
 
+    Args:
+        slices: the slices.
+        node: value of --node, "" to use the only node of the slices.
+
     Raises:
-        ConfigError: they have several nodes and none is wanted, or not the wanted one.
+        ConfigError: without --node there are several nodes, or no slice is for --node.
     """
     named = {resource_slice.node for resource_slice in slices} | {
-        offer.node for resource_slice in slices for offer in resource_slice.offers
+        device.node for resource_slice in slices for device in resource_slice.devices
     }
     nodes = sorted(named - {""})
     if node:
-        if (
-            nodes
-            and node not in nodes
-            and "" not in {resource_slice.node for resource_slice in slices}
-        ):
+        for_several = any(not resource_slice.node for resource_slice in slices)
+        if nodes and node not in nodes and not for_several:
             hint = did_you_mean(node, nodes)
-            raise ConfigError([f"--node {node}: no slice is for it{hint}; there are {_few(nodes)}"])
+            raise ConfigError(
+                [f"--node {node}: no slice is for it{hint}; there are {_shortened(nodes)}"]
+            )
         return node
     if len(nodes) > 1:
-        raise ConfigError([f"the slices are for several nodes; choose with --node: {_few(nodes)}"])
+        raise ConfigError(
+            [f"the slices are for several nodes; choose with --node: {_shortened(nodes)}"]
+        )
     return nodes[0] if nodes else ""
 
 
-def _few(names: Sequence[str]) -> str:
+def _shortened(names: Sequence[str]) -> str:
     """Return names for a message, shortened for a large cluster."""
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return ", ".join(names[:MAX_NAMES]) + more
@@ -105,12 +110,12 @@ def _device(node: Node) -> Device:
     fields = node.fields(("name", "attributes", "rdmaDevices", "key"))
     name = required_text(node, fields, "name", parse_label)
     attributes: dict[str, AttributeValue] = {}
-    for entry in fields["attributes"].entries().items() if "attributes" in fields else ():
-        value = entry[1].value
-        if isinstance(value, bool | int | str):
-            attributes[entry[0]] = value
+    entries = fields["attributes"].entries() if "attributes" in fields else {}
+    for attribute, entry in entries.items():
+        if isinstance(entry.value, bool | int | str):
+            attributes[attribute] = entry.value
         else:
-            entry[1].report("must be a boolean, a whole number or a string")
+            entry.report("must be a boolean, a whole number or a string")
     rdma = [item.text() or "" for item in items_of(fields, "rdmaDevices")]
     key = given(fields, "key", _key) or derived_key(attributes, name)
     return Device(name, key, tuple(sorted(attributes.items())), tuple(rdma))

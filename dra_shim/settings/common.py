@@ -1,4 +1,4 @@
-"""Common flags as frozen values. A parser of a value raises ArgumentTypeError for argparse."""
+"""Common flags as frozen values. Parsers of values raise ArgumentTypeError, for argparse."""
 
 import argparse
 from collections.abc import Callable

@@ -25,11 +25,11 @@ class FeatureGates:
 
     Attributes:
         lists: NUMA nodes are published as lists, if the server supports lists.
-        idle: listed gates that have no effect.
+        ignored: given gates that have no effect.
     """
 
     lists: bool = False
-    idle: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def parse_gates(text: str) -> FeatureGates:
@@ -39,15 +39,15 @@ def parse_gates(text: str) -> FeatureGates:
         InvalidValueError: dranet does not have the gate, or the value is not a boolean.
     """
     given = dict(_entries(text))
-    idle = tuple(name for name in given if name == PERSISTENT)
-    return FeatureGates(given.get(LISTS, given.get(_ALPHA, False)), idle)
+    ignored = tuple(name for name in given if name == PERSISTENT)
+    return FeatureGates(given.get(LISTS, given.get(_ALPHA, False)), ignored)
 
 
 def _entries(text: str) -> Iterator[tuple[str, bool]]:
     for entry in filter(None, map(str.strip, text.split(","))):
         name, _, word = (part.strip() for part in entry.partition("="))
         if name not in _KNOWN:
-            # Registration does not wait for a room that only this error needs.
+            # Imported here: the import would delay the registration, and only this error needs it.
             from dranet_nri.config import did_you_mean
 
             hint = did_you_mean(name, _KNOWN)

@@ -1,4 +1,4 @@
-"""Flags of providers, as in dranet: cloud, webhook and profiles."""
+"""Flags of cloud and profile providers, named as in dranet."""
 
 import argparse
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class ProviderSettings:
 
 
 def add_provider_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+    """Add the flags of providers."""
     add = parser.add_argument
     add(
         "--cloud-provider-hint", type=argument(parse_hint), default="", metavar="NAME",

@@ -45,7 +45,7 @@ KLOG: Final = (
 _KLOG_WHY: Final = "the log goes to standard error; see --log-format and --verbose"
 _PROGRAM: Final = "/dranet"  # dranet's image has no entry point, so its args begin with the program
 _GO_FLAG: Final = re.compile(r"-[a-z][a-z_-]+(=|$)")
-_IDLE_GATE: Final = "devices in pods keep their attributes without it"
+_GATE_WHY: Final = "devices in pods keep their attributes without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +184,14 @@ def _ignored(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     for name, why in (*IGNORED, *((name, _KLOG_WHY) for name in KLOG)):
         if getattr(args, name.strip("-").replace("-", "_")) is not None:
             yield name, why
-    for gate in args.feature_gates.idle:
-        yield f"--feature-gates={gate}", _IDLE_GATE
+    for gate in args.feature_gates.ignored:
+        yield f"--feature-gates={gate}", _GATE_WHY
 
 
 def without_dranet(words: Sequence[str]) -> list[str]:
-    """Return dranet's arguments in the form that argparse accepts; others are unchanged.
+    """Return dranet's arguments in the form that argparse accepts; other arguments are unchanged.
 
-    The program name in front is removed. Go accepts long flags with one dash too (package flag).
+    A leading program name is removed. Go also accepts long flags with one dash (package flag).
     """
     after = words[1:] if words and words[0] == _PROGRAM else words
     return [f"-{word}" if _GO_FLAG.match(word) else word for word in after]

@@ -126,7 +126,7 @@ class ServerCounts:
         self._wall = wall
         self._devices = Gauge(
             "dranet_driver_published_devices_total",
-            "Devices in the node's ResourceSlices; rdma: offered devices with RDMA.",
+            "Devices in the node's ResourceSlices; rdma: those with RDMA.",
             ("feature",),
         )
         self._rdma = 0
@@ -151,7 +151,7 @@ class ServerCounts:
             [],
         )
 
-    def offers(self, rdma: int) -> None:
+    def set_rdma_devices(self, rdma: int) -> None:
         """Set the number of published devices with RDMA."""
         self._rdma = rdma
 
@@ -224,7 +224,7 @@ class NodeCounts:
         self._unhealthy: set[str] = set()
         self._device_count = 0
         self._devices = Gauge(
-            "dra_shim_devices", "Devices that the node offers, by health.", ("health",)
+            "dra_shim_devices", "Devices that the node publishes, by health.", ("health",)
         )
         self._scan_faults = Counter(
             "dra_shim_look_troubles_total",
@@ -290,7 +290,7 @@ class Metrics:
     def on_node(self, notice: discovery.Notice) -> None:
         """Count changes of the node's devices, published or not."""
         if isinstance(notice, discovery.DevicesChanged):
-            self.server.offers(notice.rdma)
+            self.server.set_rdma_devices(notice.rdma)
         self.node.on_node(notice)
 
     def text(self) -> str:

@@ -101,7 +101,7 @@ AS_READ = ResourceClaim(
             )),
             ClaimRequest("any", (
                 DeviceRequest("any/fast", "a"),
-                DeviceRequest("any/all", "b", every=True),
+                DeviceRequest("any/all", "b", all_devices=True),
             )),
         ),
         constraints=(
@@ -284,7 +284,7 @@ def test_spec_of_allocated_claims_is_not_read() -> None:
     }
     text = json.dumps({"kind": "List", "items": [broken, {"apiVersion": "v1", "kind": "Pod"}]})
 
-    assert parse_manifests(text, only_taken=True) == (
+    assert parse_manifests(text, only_allocated=True) == (
         ResourceClaim("", "c", "", ClaimSpec()),
         OtherObject("Pod", ""),
     )

@@ -18,7 +18,7 @@ from dra_shim.web import (
     HealthChecks,
     MeteredDriver,
     Metrics,
-    PluginSigns,
+    PluginTelemetry,
     WebServer,
     pages,
 )
@@ -57,7 +57,7 @@ class Site:
     async def got(self, path: str) -> tuple[int, str]:
         """See get."""
         notices = WebNotices()
-        served = pages(self.metrics, PluginSigns(self.run, lambda: NOW), self.checks)
+        served = pages(self.metrics, PluginTelemetry(self.run, lambda: NOW), self.checks)
         server = WebServer(ListenAddress("127.0.0.1", 0), served, notices)
         task = asyncio.create_task(server.run())
         either: set[asyncio.Future[Any]] = {task, notices.listening}

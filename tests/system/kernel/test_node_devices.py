@@ -72,11 +72,11 @@ class Node:
 
     def names(self) -> list[str]:
         """Return the names of the published devices."""
-        return [device.name for device in self.resources.offers]
+        return [device.name for device in self.resources.devices]
 
     def attribute(self, device: str, name: str) -> object:
         """Return an attribute of a published device."""
-        (offer,) = (ref for ref in self.resources.offers if ref.name == device)
+        (offer,) = (ref for ref in self.resources.devices if ref.name == device)
         return dict(offer.attributes).get(f"dra.net/{name}")
 
     def add(self, name: str) -> None:
