@@ -31,9 +31,15 @@ def _patterns(expression: str) -> Iterator[str]:
     for place, name in enumerate(tokens[:-2]):
         if name in _FUNCTIONS and tokens[place + 1] == "(":
             is_member = place > 0 and tokens[place - 1] == "."
-            found = tokens[place + 2] if is_member else _last_argument(tokens[place + 2 :])
+            arguments = tokens[place + 2 :]
+            found = _first_argument(arguments) if is_member else _last_argument(arguments)
             if _STRING.match(found):
                 yield found
+
+
+def _first_argument(tokens: list[str]) -> str:
+    """Return the first token, if it is a whole argument."""
+    return tokens[0] if tokens[1:2] in ([","], [")"]) else ""
 
 
 def _last_argument(tokens: list[str]) -> str:

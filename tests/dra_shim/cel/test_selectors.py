@@ -66,6 +66,10 @@ SEMANTICS = [
                  True, id="list-functions"),
     pytest.param('"eth10".find("[0-9]+") == "10" && "x".find("y") == "" && '
                  '"a1b2".findAll("[0-9]") == ["1", "2"]', True, id="regular-expressions"),
+    pytest.param('device.driver.matches("(" + "dra" + ")") && device.driver.find("[" + "d]") == "d"',
+                 True, id="composed-pattern"),
+    pytest.param('"a1b2".findAll("[a-z]", 1) == ["a"] && matches("a", "(" + "a)")', True,
+                 id="pattern-and-limit"),
     pytest.param('device.allowMultipleAllocations', False, id="not-shared"),
     # versions
     pytest.param('device.attributes["dra.net"].firmware == semver("22.39.1002-rc.1")', True,
