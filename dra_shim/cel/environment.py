@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from dra_shim.cel import addresses
+from dra_shim.cel import addresses, urls
 from dra_shim.cel.attribute import STRUCT, descriptors
 from dra_shim.cel.values import (
     add,
@@ -72,8 +72,8 @@ class Environment(Protocol):
         """
 
 
-# Functions of Kubernetes without a use for devices; "format" has the named formats.
-NOT_EVALUATED: Final = frozenset({"format", "isURL", "url"})
+# The functions of the named formats, such as format.dns1123Label().
+NOT_EVALUATED: Final = frozenset({"format"})
 
 _EXTENSIONS: Final = "\n- name: ".join(
     ("extensions:", "optional", "strings", "sets", "lists", "bindings", "two-var-comprehensions")
@@ -121,7 +121,7 @@ def with_empty_domains(expression: str) -> str:
     default value, so the lookup becomes optional: [?X].orValue({}).
     """
     out: list[str] = []
-    closers: list[str] = []
+    suffixes: list[str] = []  # of the open brackets
     code = [""] * 4  # the last tokens that are not white space, oldest first
     for token in _TOKEN.finditer(expression):
         text = token[0]
@@ -130,12 +130,12 @@ def with_empty_domains(expression: str) -> str:
             continue
         if text == "[":
             looked_up = code[1:] in (["device", ".", "attributes"], ["device", ".", "capacity"])
-            closers.append(".orValue({})" if looked_up and code[0] != "." else "")
-            out.append("?" if closers[-1] else "")
-        elif text == "?" and code[3] == "[" and closers[-1]:
-            out[-1] = closers[-1] = ""  # already optional
+            suffixes.append(".orValue({})" if looked_up and code[0] != "." else "")
+            out.append("?" if suffixes[-1] else "")
+        elif text == "?" and code[3] == "[" and suffixes[-1]:
+            out[-1] = suffixes[-1] = ""  # already optional
         elif text == "]":
-            out.append(closers.pop())
+            out.append(suffixes.pop())
         code = [*code[1:], text]
     return "".join(out)
 
@@ -206,6 +206,8 @@ _FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "ip.isCanonical": (("bool", _TEXT, addresses.is_canonical),),
     "cidr": ((_VALUE, _TEXT, addresses.cidr),),
     "isCIDR": (("bool", _TEXT, addresses.is_cidr),),
+    "url": ((_VALUE, _TEXT, urls.url),),
+    "isURL": (("bool", _TEXT, urls.is_url),),
 }
 _METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "compareTo": (("int", _PAIR, compare),),
@@ -247,5 +249,11 @@ _METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "containsCIDR": tuple(
         ("bool", (_VALUE, other), addresses.contains_cidr) for other in ("string", _VALUE)
     ),
+    "getScheme": (("string", (_VALUE,), urls.scheme),),
+    "getHost": (("string", (_VALUE,), urls.host),),
+    "getHostname": (("string", (_VALUE,), urls.hostname),),
+    "getPort": (("string", (_VALUE,), urls.port),),
+    "getEscapedPath": (("string", (_VALUE,), urls.escaped_path),),
+    "getQuery": ((_VALUE, (_VALUE,), urls.query),),
     "isSorted": (("bool", ("list",), lambda items: list(items) == sorted(items)),),
 }

@@ -1,4 +1,4 @@
-"""Detection of selectors that never match: syntax of --filter, misspelt names, wrong types."""
+"""Detection of mistakes in selectors: syntax of --filter, misspelt names, wrong types."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -85,7 +85,7 @@ def _type_of(literal: str) -> type[bool | int | str]:
 
 
 def _corrected(literal: str, expected: type[bool | int | str]) -> str:
-    """Return the remedy: the same value in the wanted type, if it has one."""
+    """Return the remedy: the same value in the expected type, if possible."""
     plain = literal.strip("\"'")
     if expected is str:
         return f'write "{plain}"'
@@ -127,6 +127,6 @@ def _identifiers(domain: str) -> list[str]:
 
 
 def _elsewhere(identifier: str) -> str:
-    """Return the standard attribute with this name, for selectors that use dranet's domain."""
+    """Return a hint to the standard attribute of this name, or ""."""
     name = f"{_STANDARD}/{identifier}"
     return f' (did you mean "{name}"?)' if name in ATTRIBUTE_NAMES else ""

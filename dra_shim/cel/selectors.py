@@ -43,7 +43,7 @@ _FILTER_HELP: Final = (
 )
 
 MAX_FILTERS: Final = 8  # compiled expressions that are cached
-MAX_KEPT: Final = 2048  # filter results that are cached
+MAX_RESULTS: Final = 2048  # filter results that are cached
 MAX_EXPRESSION: Final = 10 * 1024  # CELSelectorExpressionMaxLength, k8s.io/api/resource
 
 _COMPILE_ERROR: Final = re.compile(
@@ -63,7 +63,7 @@ class SelectorError(DranetError):
     """
 
     def __init__(self, expression: str, reason: str) -> None:
-        """Keep the facts; the text quotes the expression."""
+        """Store the attributes; the text quotes the expression."""
         super().__init__(f"CEL {expression!r}: {reason}")
         self.expression = expression
         self.reason = reason
@@ -156,7 +156,7 @@ def filter_devices(
     Args:
         expression: the CEL expression, "" for none.
         devices: the devices to filter.
-        near: NUMA node -> the published list of nodes; None if lists are off. IntValue is the node
+        near: NUMA node → the published list of nodes; None if lists are off. IntValue is the node
             itself in either case.
 
     Raises:
@@ -164,8 +164,8 @@ def filter_devices(
     """
     if not expression:
         return tuple(devices)
-    judged = _judged(expression, devices, near)
-    return tuple(device for device, verdict in judged if verdict is not False)
+    results = _results(expression, devices, near)
+    return tuple(device for device, result in results if result is not False)
 
 
 def matching_devices(
@@ -183,7 +183,7 @@ def matching_devices(
     """
     if not expression:
         return ()
-    return tuple(device for device, verdict in _judged(expression, devices, near) if verdict)
+    return tuple(device for device, result in _results(expression, devices, near) if result)
 
 
 def numa_list(value: object, near: Near) -> tuple[int, ...]:
@@ -191,13 +191,14 @@ def numa_list(value: object, near: Near) -> tuple[int, ...]:
     return near.get(value, (value,)) if isinstance(value, int) else ()
 
 
-def _judged(
+def _results(
     expression: str, devices: Sequence[Device], near: Near | None
 ) -> tuple[tuple[Device, bool | None], ...]:
+    """Return each device with the value of the expression, None if its evaluation fails."""
     if expression == DEFAULT_FILTER:
         return tuple((device, _VETH not in device.attributes) for device in devices)
-    _filter(expression)  # also without devices
-    return tuple((device, _verdict(expression, device, _kinds(device), _nodes(device, near)))
+    _filter(expression)  # raises SelectorError even without devices
+    return tuple((device, _result(expression, device, _kinds(device), _nodes(device, near)))
                  for device in devices)  # fmt: skip
 
 
@@ -218,8 +219,8 @@ def _kinds(device: Device) -> tuple[type, ...]:
     return tuple(type(value) for _, value in device.attributes)
 
 
-@lru_cache(maxsize=MAX_KEPT)
-def _verdict(
+@lru_cache(maxsize=MAX_RESULTS)
+def _result(
     expression: str, device: Device, _: tuple[type, ...], nodes: tuple[int, ...]
 ) -> bool | None:
     """Return the value of an expression for a device, None if the evaluation fails.
@@ -236,7 +237,7 @@ def _verdict(
 
 def _compile(environment: Environment, expression: str) -> CompiledExpression:
     if any("\ud800" <= char <= "\udfff" for char in expression):
-        raise SelectorError(expression, "holds a lone surrogate; write the character itself")
+        raise SelectorError(expression, "contains a lone surrogate; write the character itself")
     try:
         return environment.compile(expression)
     except RuntimeError as error:
@@ -259,10 +260,10 @@ def _activation(device: SelectorTarget) -> dict[str, object]:
     attributes: dict[str, dict[str, object]] = {}
     for name, value in device.attributes:
         entry = [*map(_cel_value, value)] if isinstance(value, tuple) else _cel_value(value)
-        _file(attributes, name, entry, device.driver)
+        _add(attributes, name, entry, device.driver)
     capacity: dict[str, dict[str, object]] = {}
     for name, amount in device.amounts:
-        _file(capacity, name, tagged(amount), device.driver)
+        _add(capacity, name, tagged(amount), device.driver)
     return {
         "device.driver": device.driver,
         "device.attributes": attributes,
@@ -275,8 +276,8 @@ def _cel_value(value: AttributeValue) -> object:
     return semver(value.text) if isinstance(value, Version) else value
 
 
-def _file(domains: dict[str, dict[str, object]], name: str, value: object, driver: str) -> None:
-    """Put a value under its domain; a name with the driver's domain overrides one without."""
+def _add(domains: dict[str, dict[str, object]], name: str, value: object, driver: str) -> None:
+    """Add a value to its domain; a name with the driver's domain overrides one without."""
     domain, _, identifier = name.rpartition("/")
     values = domains.setdefault(domain or driver, {})
     if domain or identifier not in values:

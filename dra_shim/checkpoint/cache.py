@@ -1,4 +1,4 @@
-"""Device ownership from the records of both processes: allocated, or not restored yet."""
+"""Record cache: devices that records of either process allocate, or that are not restored yet."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,8 +16,8 @@ class RecordCache(NodeRecords):
         """Create the cache; arguments are those of NodeRecords."""
         super().__init__(state.allocations, state.attachments)
 
-    def take_in(self) -> None:
-        """Read changed records, so that the inotify descriptors are no longer readable.
+    def read_changes(self) -> None:
+        """Read changed records, which consumes the inotify events.
 
         A record that cannot be read now is read again at the next call.
         """
@@ -37,11 +37,11 @@ class RecordCache(NodeRecords):
             raise record.error
         return {device.name: device for device in self._devices()}
 
-    def failing(self) -> dict[str, str]:
-        """Return the devices that the plugin could not attach to their pod again: name → reason.
+    def attach_failures(self) -> dict[str, str]:
+        """Return device name → reason for devices that the plugin failed to attach or restore.
 
-        A restored device was refused or undone, possibly because of the pod. A shared device is not
-        included, because other pods may still use it.
+        A device that was restored after a failed attach is not included, because the cause may be
+        the pod. Nor is a shared device, because other pods may still use it.
         """
         return {
             device.device.name: record.failure.message
@@ -52,7 +52,7 @@ class RecordCache(NodeRecords):
         }
 
     def _devices(self) -> Iterator[Device]:
-        """Yield all devices, those of allocation records last; without adminAccess."""
+        """Yield all devices without adminAccess, those of allocation records last."""
         for attachment in self.attachments.records():
             yield from (device.device for device in attachment.devices if device.is_unrestored)
         for allocation in self.allocations.records():

@@ -1,21 +1,19 @@
-"""Profile records: profiles that a provider gave to claims, until they are released.
+"""Profile records: profiles that a provider assigned to claims, until they are released.
 
 Rules:
 1. A record is written before the request to the provider, and removed after the provider confirmed
-   the release. So a crash can leave a record too many, never one too few.
+   the release. So after a crash no assigned profile lacks a record.
 2. A record whose claim has no allocation record is due for release.
 """
 
 import json
-import os
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
 from dra_shim.cloud.provider import ProviderDeviceId
-from dranet_nri.component.files import FileSystem, KernelFileSystem, read_record_bytes, remove, save
+from dranet_nri.component.files import FileSystem, read_file, remove, save
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.model import ObjectRef, parse_uid
 from dranet_nri.state.json_codec import Codec, CodecError, codec_of, json_object
@@ -53,7 +51,7 @@ class ProfileRecord:
         )
 
     def with_use(self, use: ProfileUse) -> "ProfileRecord":
-        """Return the record with a profile added, in place of that of the same device and name."""
+        """Return the record with this profile added or, for the same device and name, replaced."""
         others = [
             other for other in self.uses if other is not self.use(use.device.name, use.profile)
         ]
@@ -66,10 +64,10 @@ _CODEC: Final[Codec] = codec_of(ProfileRecord, {})
 class ProfileStore:
     """Directory of profile records, for one thread at a time."""
 
-    def __init__(self, directory: Path, fs: FileSystem | None = None) -> None:
+    def __init__(self, directory: Path) -> None:
         """Set the directory; it is created with the first record."""
         self._directory = directory
-        self._fs = fs or KernelFileSystem()
+        self._fs = FileSystem()
 
     def claims(self) -> tuple[str, ...]:
         """Return the UIDs of the claims that have a record.
@@ -94,17 +92,11 @@ class ProfileStore:
             StateCorruptError: the file is not a valid record.
             OSError: the file cannot be read.
         """
-        name = f"{parse_uid(uid)}{_SUFFIX}"
+        path = self._path(uid)
         try:
-            directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return _decoded(path.name, read_file(path, MAX_RECORD))
         except FileNotFoundError:
             return None
-        with closing(_Descriptor(directory)):
-            try:
-                data = read_record_bytes(directory, name, MAX_RECORD)
-            except FileNotFoundError:
-                return None
-        return _decoded(name, data)
 
     def put(self, record: ProfileRecord) -> None:
         """Write a record, durably.
@@ -127,14 +119,6 @@ class ProfileStore:
 
     def _path(self, uid: str) -> Path:
         return self._directory / f"{parse_uid(uid)}{_SUFFIX}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Descriptor:
-    number: int
-
-    def close(self) -> None:
-        os.close(self.number)
 
 
 def _decoded(name: str, data: bytes) -> ProfileRecord:

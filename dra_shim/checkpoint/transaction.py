@@ -3,8 +3,8 @@
 Rules:
 1. A transaction that reads in order to write holds the lock from the first read to the last write.
 2. Several records are written all or none, also after a failure or a signal.
-3. A device is in use while a record allocates it or the plugin has not restored it, including a
-   device whose attach failed and could not be undone.
+3. A device is in use while a record allocates it or the plugin has not restored it. The latter
+   includes a device whose attach failed and could not be undone.
 """
 
 import errno
@@ -29,10 +29,10 @@ from dranet_nri.state.records import NodeRecords
 from dranet_nri.state.store import AllocationStore
 
 _LOCK: Final = ".lock"
-_HELD_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_BLOCKED_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 # 64 bits of the UID, so that a stale CDI spec of another claim never matches
 _NONCE_DIGITS: Final = 16
-_HOLDING: Final = frozenset({Phase.INTENT, Phase.ATTACHED, Phase.DETACHING})
+_ATTACHED_PHASES: Final = frozenset({Phase.INTENT, Phase.ATTACHED, Phase.DETACHING})
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -84,7 +84,7 @@ class CheckpointTransaction:
         self._keep = keep
         self._lock = OperationLock(state.directory / _LOCK)
         self._opened: _Opened | None = None
-        self._stale = True  # attachment records, read on first use
+        self._stale = True  # attachment records; they are read on first use
 
     def __enter__(self) -> Self:
         """Take the lock and read the allocation records; attachment records are read on first use.
@@ -92,8 +92,7 @@ class CheckpointTransaction:
         Raises:
             StateError: inotify is not available.
             UnwritableError: the directory cannot be created or written.
-            OSError: the directory cannot be read. Methods that read attachment records raise it
-                too.
+            OSError: the directory cannot be read; also of methods that read attachment records.
         """
         with writing(self._state):
             self._state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -154,7 +153,7 @@ class CheckpointTransaction:
         """Return the directory of the records."""
         return self._state.allocations
 
-    def damages(self) -> tuple[CorruptSummary, ...]:
+    def corrupt_records(self) -> tuple[CorruptSummary, ...]:
         """Return the corrupt records, ordered by claim UID."""
         return of_allocations(self._store)
 
@@ -192,47 +191,46 @@ class CheckpointTransaction:
                     f"dra-shim release --claim-uid {record.claim.uid} when that pod is gone"
                 )
             return record
-        if holder := self.holder(claim.uid, besides=pod.uid):
+        if attached_pod := self.attached_pod(claim.uid, ignored=pod.uid):
             raise RefusedError(
-                f"claim {claim}: pod {holder} (UID {holder.uid}) has not given its devices back; "
-                "once it has ended, dranet-nri brings them home"
+                f"claim {claim}: pod {attached_pod} (UID {attached_pod.uid}) has not released its "
+                "devices; dranet-nri restores them when the pod has ended"
             )
         return None
 
-    def in_use(self, besides: tuple[ObjectRef, ObjectRef] | None = None) -> DeviceUsage:
+    def in_use(self, ignored: tuple[ObjectRef, ObjectRef] | None = None) -> DeviceUsage:
         """Return the owners of all devices.
 
         Args:
-            besides: (claim UID, pod UID). The record of this claim is ignored, and so is the pod's
-                attachment of it, but not an attachment of the claim to another pod.
+            ignored: (claim, pod). The record of this claim is ignored, and so is its attachment to
+                this pod, but not its attachment to another pod.
         """
-        return _in_use(self._store.records(), self._attachments.records(), besides)
+        return _in_use(self._store.records(), self._attachments.records(), ignored)
 
-    def holds(self, claim_uid: str) -> bool:
-        """Return whether the plugin has a device of the claim in a pod, or its record is
-        unreadable.
+    def may_be_attached(self, claim_uid: str) -> bool:
+        """Return whether a device of the claim is attached to a pod, or whether that is unknown.
 
-        A quarantined attachment record is ignored.
+        It is unknown while the attachment record is unreadable; a quarantined one is ignored.
         """
         attached = self._attachments.get(claim_uid)
         if attached is not None:
             return attached.owns_devices
-        broken = self._attachments.broken.get(claim_uid)
-        return broken is not None and broken.in_place
+        return bool((broken := self._attachments.broken.get(claim_uid)) and broken.in_place)
 
-    def holder(self, claim_uid: str, besides: str) -> ObjectRef | None:
+    def attached_pod(self, claim_uid: str, ignored: str) -> ObjectRef | None:
         """Return the pod to which devices of the claim are attached, None if there is none.
 
-        The CDI spec of the claim may be that of this pod, and the next pod has the same CDI ids.
+        The CDI spec of the claim may still be that of this pod, and another pod would have the same
+        CDI ids.
 
         Args:
             claim_uid: UID of the claim.
-            besides: UID of a pod that is ignored.
+            ignored: UID of a pod that does not count.
         """
-        held = self._attachments.get(claim_uid)
-        if held is None or held.pod.uid == besides or not (held.owns_devices and held.devices):
-            return None
-        return held.pod
+        attachment = self._attachments.get(claim_uid)
+        if attachment and attachment.pod.uid != ignored and attachment.owns_devices:
+            return attachment.pod if attachment.devices else None
+        return None
 
     def records(self) -> tuple[Allocation, ...]:
         """Return all records."""
@@ -242,16 +240,16 @@ class CheckpointTransaction:
         """Return the devices of all records, with their facts at allocation."""
         return _devices(self._store.records())
 
-    def addresses(self, besides: str = "") -> tuple[str, ...]:
+    def addresses(self, ignored: str = "") -> tuple[str, ...]:
         """Return the addresses that records assign to pods, in CIDR notation.
 
         Args:
-            besides: UID of a claim whose record is ignored.
+            ignored: UID of a claim whose record does not count.
         """
         return tuple(
             cidr
             for record in self._store.records()
-            if record.claim.uid != besides
+            if record.claim.uid != ignored
             for device in record.devices
             for cidr in device.config.interface.addresses or ()
         )
@@ -274,7 +272,7 @@ class CheckpointTransaction:
         return (record,) if record is not None else ()
 
     def peek(self, claim_uid: str) -> tuple[Allocation, ...] | None:
-        """Return what by_uid returns, without the lock; None before the first transaction."""
+        """Return the result of by_uid without the lock; None before the first transaction."""
         if self._opened is None:
             return None
         self._opened.store.refresh()
@@ -289,13 +287,13 @@ class CheckpointTransaction:
             UnwritableError: a write failed.
         """
         before: dict[str, Allocation | None] = {}
-        with writing(self._state), _signals_held():
+        with writing(self._state), _signals_blocked():
             try:
                 for allocation in allocations:
                     before[allocation.claim.uid] = self._store.get(allocation.claim.uid)
                     self._store.put(allocation)
             except BaseException:
-                self._put_back(before)
+                self._roll_back(before)
                 raise
 
     def forget(self, claim_uid: str) -> None:
@@ -307,7 +305,7 @@ class CheckpointTransaction:
         with writing(self._state):
             self._store.remove(claim_uid)
 
-    def _put_back(self, before: Mapping[str, Allocation | None]) -> None:
+    def _roll_back(self, before: Mapping[str, Allocation | None]) -> None:
         for uid, old in before.items():
             if old is not None:
                 self._store.put(old)
@@ -326,13 +324,13 @@ def nonce_for(claim_uid: str) -> str:
 
 
 def observe(
-    state: StatePaths, counted: Collection[str] = ()
+    state: StatePaths, counted_elsewhere: Collection[str] = ()
 ) -> tuple[tuple[Device, ...], DeviceUsage]:
     """Return `recorded_devices` and `in_use` of the records, without the lock; nothing is written.
 
     Args:
         state: locations of the records.
-        counted: claims (namespace/name) whose shares the caller counts.
+        counted_elsewhere: claims (namespace/name) whose consumed capacity the caller counts itself.
 
     Raises:
         StateError: inotify is not available.
@@ -340,7 +338,9 @@ def observe(
     """
     with NodeRecords(state.allocations, state.attachments) as node:
         records = node.allocations.records()
-        return _devices(records), _in_use(records, node.attachments.records(), counted=counted)
+        attachments = node.attachments.records()
+        usage = _in_use(records, attachments, counted_elsewhere=counted_elsewhere)
+        return _devices(records), usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,28 +360,28 @@ def _devices(records: Iterable[Allocation]) -> tuple[Device, ...]:
 def _in_use(
     records: Iterable[Allocation],
     attachments: Iterable[Attachment],
-    besides: tuple[ObjectRef, ObjectRef] | None = None,
-    counted: Collection[str] = (),
+    ignored: tuple[ObjectRef, ObjectRef] | None = None,
+    counted_elsewhere: Collection[str] = (),
 ) -> DeviceUsage:
     whole: dict[str, str] = {}
     shares: dict[str, str] = {}
     consumed: dict[str, dict[str, int]] = {}
-    claim_uid, pod_uid = (ref.uid for ref in besides) if besides else ("", "")
-    for held in attachments:
-        own = (held.claim.uid, held.pod.uid) == (claim_uid, pod_uid)
-        if own:
+    claim_uid, pod_uid = (ref.uid for ref in ignored) if ignored else ("", "")
+    for attachment in attachments:
+        if (attachment.claim.uid, attachment.pod.uid) == (claim_uid, pod_uid):
             continue
-        who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
-        for one in held.devices:
-            if one.is_unrestored or (held.phase in _HOLDING and not one.home):
-                (shares if one.share_id else whole)[one.device.name] = who
+        owner = f"pod {attachment.pod}, which has not released it (claim {attachment.claim})"
+        attached = attachment.phase in _ATTACHED_PHASES
+        for device in attachment.devices:
+            if device.is_unrestored or (attached and not device.home):
+                (shares if device.share_id else whole)[device.device.name] = owner
     for record in records:
-        who = f"claim {record.claim} of pod {record.pod}"
-        for device in record.devices:
-            if not device.admin_access and record.claim.uid != claim_uid:
-                (shares if device.share_id else whole)[device.device.name] = who
-                if str(record.claim) not in counted:
-                    _add(consumed.setdefault(device.device.name, {}), device)
+        owner = f"claim {record.claim} of pod {record.pod}"
+        for allocated in record.devices:
+            if not allocated.admin_access and record.claim.uid != claim_uid:
+                (shares if allocated.share_id else whole)[allocated.device.name] = owner
+                if str(record.claim) not in counted_elsewhere:
+                    _add(consumed.setdefault(allocated.device.name, {}), allocated)
     return DeviceUsage(whole, shares, consumed)
 
 
@@ -391,9 +391,9 @@ def _add(amounts: dict[str, int], device: AllocatedDevice) -> None:
 
 
 @contextmanager
-def _signals_held() -> Iterator[None]:
-    """Delay signals that end the process until all records are written."""
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_SIGNALS)
+def _signals_blocked() -> Iterator[None]:
+    """Block signals that end the process until all records are written."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED_SIGNALS)
     try:
         yield
     finally:

@@ -4,8 +4,8 @@ names.py       names of clouds in flags, and URLs of webhooks
 provider.py    the protocol of a provider
 gce.py, aws.py, azure.py, oke.py, alibaba.py, coreweave.py
                metadata of each cloud
-webhook.py     a provider of the administrator
+webhook.py     provider of the administrator, over HTTP
 metadata.py    client of a metadata server
 detect.py      detection of the cloud
-directory.py   facts of all devices, refreshed in the background
+directory.py   cache of the facts of all devices, refreshed in the background
 """

@@ -8,24 +8,24 @@ from typing import Final
 
 from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
-    Ask,
     Cloud,
     Describe,
     DeviceFacts,
+    Get,
+    MetadataRequest,
     ProviderDeviceId,
-    Question,
-    texts,
+    string_attributes,
 )
 
 _LIFETIME_S: Final = "21600"
 
 
-async def _load(ask: Ask) -> Describe:
+async def _load(get: Get) -> Describe:
     ttl = (("X-aliyun-ecs-metadata-token-ttl-seconds", _LIFETIME_S),)
-    token = await ask(Question("/latest/api/token", ttl, "PUT"))
+    token = await get(MetadataRequest("/latest/api/token", ttl, "PUT"))
     headers = (("X-aliyun-ecs-metadata-token", token.strip()),)
-    kind = await ask(Question("/latest/meta-data/instance/instance-type", headers))
-    node = texts({"alibaba.dra.net/instanceType": kind.strip()})
+    kind = await get(MetadataRequest("/latest/meta-data/instance/instance-type", headers))
+    node = string_attributes({"alibaba.dra.net/instanceType": kind.strip()})
 
     def describe(device: ProviderDeviceId) -> DeviceFacts:
         elastic = any(name.startswith("erdma") for name in device.rdma)

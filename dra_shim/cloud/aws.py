@@ -14,12 +14,12 @@ from typing import Final
 
 from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
-    Ask,
     Cloud,
     Describe,
     DeviceFacts,
+    Get,
+    MetadataRequest,
     ProviderDeviceId,
-    Question,
     read_json,
     text_at,
 )
@@ -51,11 +51,11 @@ _BY_TYPE: Final[Mapping[str, str]] = {
 }
 
 
-async def _load(ask: Ask) -> Describe:
+async def _load(get: Get) -> Describe:
     ttl = (("X-aws-ec2-metadata-token-ttl-seconds", _LIFETIME_S),)
-    token = await ask(Question("/latest/api/token", ttl, "PUT"))
+    token = await get(MetadataRequest("/latest/api/token", ttl, "PUT"))
     headers = (("X-aws-ec2-metadata-token", token.strip()),)
-    raw = await ask(Question("/latest/dynamic/instance-identity/document", headers))
+    raw = await get(MetadataRequest("/latest/dynamic/instance-identity/document", headers))
     layout = _BY_TYPE.get(text_at(read_json(raw, "EC2 metadata"), "instanceType"), "")
     groups = device_groups([f"0000:{address}" for address in layout.split()])
 

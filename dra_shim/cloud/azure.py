@@ -1,6 +1,6 @@
 """Azure: VM size, placement, and source-based routing for each NIC.
 
-The IPv6 gateway is the same in all networks of Azure. dranet searches it in the routes of the host,
+The IPv6 gateway is the same in all networks of Azure. dranet looks it up in the routes of the host
 by the name of the device, and so finds none for a PCI device.
 
 Origin: learn.microsoft.com/azure/virtual-machines/instance-metadata-service (the server),
@@ -14,17 +14,17 @@ from typing import Final
 
 from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
-    Ask,
     Cloud,
     Describe,
     DeviceFacts,
+    Get,
+    MetadataRequest,
     ProviderDeviceId,
-    Question,
     mac_digits,
-    member,
     read_json,
+    string_attributes,
     text_at,
-    texts,
+    value_at,
 )
 
 _HEADERS: Final = (("Metadata", "true"),)
@@ -35,16 +35,20 @@ _GATEWAY_V6: Final = "fe80::1234:5678:9abc"
 Routing = tuple[tuple[str, str, str], ...]  # (source of the rule, destination, gateway)
 
 
-async def _load(ask: Ask) -> Describe:
+async def _load(get: Get) -> Describe:
     compute = read_json(
-        await ask(Question(f"/metadata/instance/compute{_QUERY}", _HEADERS)), "Azure metadata"
+        await get(MetadataRequest(f"/metadata/instance/compute{_QUERY}", _HEADERS)),
+        "Azure metadata",
     )
     network = read_json(
-        await ask(Question(f"/metadata/instance/network{_QUERY}", _HEADERS)), "Azure metadata"
+        await get(MetadataRequest(f"/metadata/instance/network{_QUERY}", _HEADERS)),
+        "Azure metadata",
     )
-    names = ("vmSize", "placementGroupId", "interconnectGroupId", "interconnectSubgroupId")
-    node = DeviceFacts(texts({f"azure.dra.net/{name}": text_at(compute, name) for name in names}))
-    nics = member(network, "interface")
+    fields = ("vmSize", "placementGroupId", "interconnectGroupId", "interconnectSubgroupId")
+    node = DeviceFacts(
+        string_attributes({f"azure.dra.net/{name}": text_at(compute, name) for name in fields})
+    )
+    nics = value_at(network, "interface")
     found = {
         mac_digits(text_at(nic, "macAddress")): _of_nic(node, nic, _FIRST_TABLE + index)
         for index, nic in enumerate(nics if isinstance(nics, list) else ())
@@ -57,7 +61,7 @@ async def _load(ask: Ask) -> Describe:
 
 
 def _of_nic(node: DeviceFacts, nic: object, table: int) -> DeviceFacts:
-    subnet = member(nic, "ipv4", "subnet", 0)
+    subnet = value_at(nic, "ipv4", "subnet", 0)
     text = f"{text_at(subnet, 'address')}/{text_at(subnet, 'prefix')}"
     attributes, routing = node.attributes, _routing_v6(nic)
     with suppress(ValueError):  # an InfiniBand NIC has no subnet

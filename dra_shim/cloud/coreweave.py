@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dra_shim.cloud.provider import Described, DeviceFacts, ProviderDeviceId, texts
+from dra_shim.cloud.provider import DeviceFacts, ProviderDeviceId, ProviderFacts, string_attributes
 
 CLUSTER: Final = "cks.coreweave.com/cluster"  # present on each CoreWeave Node
 _BACKEND: Final = "backend.coreweave.cloud"
@@ -38,11 +38,11 @@ class CoreWeave:
     name: str = "CKS"
     required: bool = False
 
-    async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
+    async def describe(self, devices: Sequence[ProviderDeviceId]) -> ProviderFacts:
         """Implement Provider."""
         labels = await self.labels()
-        node = texts({name: labels.get(label, "") for name, label in _LABELS.items()})
-        return Described(
+        node = string_attributes({name: labels.get(label, "") for name, label in _LABELS.items()})
+        return ProviderFacts(
             {device: DeviceFacts((*node, *_leaf(device, labels))) for device in devices}
         )
 

@@ -1,8 +1,8 @@
 """Cloud detection by firmware strings, without a request to a server.
 
 Rules:
-1. On a machine outside these clouds, no request is sent. CoreWeave machines are bare metal; they
-   are detected by a label of the Node.
+1. On a machine outside these clouds, no request is sent. CoreWeave machines are bare metal, and are
+   detected by a label of the Node.
 2. A hint overrides the detection: metadata is then requested regardless of the firmware.
 """
 

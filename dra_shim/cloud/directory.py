@@ -3,7 +3,7 @@
 Rules:
 1. A scan never waits for a provider. Only the first publication waits, for a few seconds, so that a
    restart does not remove attributes temporarily.
-2. If a provider does not answer, its last answer remains valid.
+2. If a provider does not answer, its last facts remain valid.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.notice import LogLine, LogNotice
 from dranet_nri.model import Device
 
-FIRST_S: Final = 5.0  # seconds for the first answer
-AGAIN_S: Final = 300.0  # seconds; NICs and addresses are added while a machine runs
+FIRST_S: Final = 5.0  # seconds for the first facts
+REFRESH_S: Final = 300.0  # seconds; NICs and addresses are added while a machine runs
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
-_NOTHING: Final = DeviceFacts()
+_NO_FACTS: Final = DeviceFacts()
 
-Choose = Callable[[], Awaitable[Provider | None]]
+SelectProvider = Callable[[], Awaitable[Provider | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class CloudFound(LogNotice):
-    """A provider was selected; "" if there is none."""
+    """A provider was selected; name is "" if there is none."""
 
     name: str
 
@@ -65,23 +65,23 @@ class CloudDirectory:
 
     def __init__(
         self,
-        choose: Choose,
+        select: SelectProvider,
         changed: Callable[[], None],
         notify: Callable[[CloudNotice], None],
     ) -> None:
         """Create the directory; `run` sends requests.
 
         Args:
-            choose: returns the provider, None outside a cloud.
+            select: returns the provider, None outside a cloud.
             changed: called when facts changed; must not raise.
             notify: called with notices; must not raise.
         """
-        self._choose, self._changed, self._notify = choose, changed, notify
+        self._select, self._changed, self._notify = select, changed, notify
         self._provider: Provider | None = None
         self._facts: Mapping[ProviderDeviceId, DeviceFacts] = {}
         self._devices: frozenset[ProviderDeviceId] = frozenset()
         self._devices_changed = asyncio.Event()
-        self._settled = asyncio.Event()
+        self._answered = asyncio.Event()
         self._waited = False
 
     def enriched(self, device: Device) -> Device:
@@ -100,26 +100,26 @@ class CloudDirectory:
         waits = self._provider is not None and self._provider.required
         if facts is None and waits and identity in self._devices:
             raise CloudError(
-                f"device {device.name}: the cloud provider has not answered about it yet; "
-                "see its log, and that of dra-shim"
+                f"device {device.name}: the cloud provider has no facts about it yet; see its log, "
+                "and that of dra-shim"
             )
         name = self._provider.name if self._provider else ""
-        return name, (facts or _NOTHING).parameters
+        return name, (facts or _NO_FACTS).parameters
 
     async def update_devices(self, devices: Iterable[Device]) -> bool:
         """Set the devices, and return whether new facts arrived since the last call.
 
         Only the first call waits, for a short time.
         """
-        before = self._facts
+        previous = self._facts
         identities = frozenset(map(identity_of, devices))
         if identities != self._devices:
             self._devices = identities
             self._devices_changed.set()
         if not self._waited:
             self._waited = True
-            await _within(FIRST_S, self._settled)
-        return self._facts is not before
+            await _wait_up_to(FIRST_S, self._answered)
+        return self._facts is not previous
 
     async def run(self) -> None:
         """Refresh the facts until cancelled."""
@@ -127,7 +127,7 @@ class CloudDirectory:
         while True:
             self._devices_changed.clear()
             try:
-                provider = await self._chosen()
+                provider = await self._selected()
                 if provider is None:
                     break
                 await self._refresh(provider)
@@ -137,15 +137,15 @@ class CloudDirectory:
                 await asyncio.sleep(pause_s)
                 continue
             backoff.reset()
-            await _within(AGAIN_S, self._devices_changed)
+            await _wait_up_to(REFRESH_S, self._devices_changed)
         await asyncio.Event().wait()  # a worker never returns
 
-    async def _chosen(self) -> Provider | None:
+    async def _selected(self) -> Provider | None:
         if self._provider is None:
-            self._provider = await self._choose()
+            self._provider = await self._select()
             self._notify(CloudFound(self._provider.name if self._provider else ""))
             if self._provider is None:
-                self._settled.set()
+                self._answered.set()
         return self._provider
 
     async def _refresh(self, provider: Provider) -> None:
@@ -157,10 +157,10 @@ class CloudDirectory:
         if found.failure:
             raise CloudError(found.failure)
         if requested:
-            self._settled.set()
+            self._answered.set()
 
 
-async def _within(seconds: float, event: asyncio.Event) -> None:
+async def _wait_up_to(seconds: float, event: asyncio.Event) -> None:
     """Wait for an event for a limited time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -10,17 +10,17 @@ from typing import Final
 
 from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
-    Ask,
     Cloud,
     Describe,
     DeviceFacts,
+    Get,
+    MetadataRequest,
     ProviderDeviceId,
-    Question,
     mac_digits,
-    member,
     read_json,
+    string_attributes,
     text_at,
-    texts,
+    value_at,
 )
 from dranet_nri.inventory.attributes import MAX_STRING_BYTES
 from dranet_nri.model import AttributeValue
@@ -31,15 +31,17 @@ _NETWORK: Final = re.compile(r"projects/([0-9]+)/networks/(\S+)")
 _MAX_INTEGER: Final = 2**63 - 1
 
 
-async def _load(ask: Ask) -> Describe:
-    machine = await ask(Question(f"{_ROOT}/machine-type", _HEADERS))
-    raw = await ask(Question(f"{_ROOT}/network-interfaces/?recursive=true&alt=json", _HEADERS))
-    host = await ask(Question(f"{_ROOT}/attributes/physical_host", _HEADERS, optional=True))
+async def _load(get: Get) -> Describe:
+    machine = await get(MetadataRequest(f"{_ROOT}/machine-type", _HEADERS))
+    raw = await get(
+        MetadataRequest(f"{_ROOT}/network-interfaces/?recursive=true&alt=json", _HEADERS)
+    )
+    host = await get(MetadataRequest(f"{_ROOT}/attributes/physical_host", _HEADERS, optional=True))
     listed = read_json(raw, "GCE metadata")
     nics = {
         mac_digits(text_at(nic, "mac")): nic for nic in (listed if isinstance(listed, list) else ())
     }
-    node = texts({"gce.dra.net/machineType": machine.strip().rpartition("/")[2]})
+    node = string_attributes({"gce.dra.net/machineType": machine.strip().rpartition("/")[2]})
     return _describe((*node, *_placement(host.strip())), nics)
 
 
@@ -49,7 +51,7 @@ def _placement(host: str) -> tuple[tuple[str, AttributeValue], ...]:
     if len(parts) != 3:
         return ()
     names = ("gce.dra.net/block", "gce.dra.net/subBlock", "gce.dra.net/host")
-    return texts(dict(zip(names, parts, strict=True)))
+    return string_attributes(dict(zip(names, parts, strict=True)))
 
 
 def _describe(node: tuple[tuple[str, AttributeValue], ...], nics: Mapping[str, object]) -> Describe:
@@ -65,7 +67,7 @@ def _of_nic(node: tuple[tuple[str, AttributeValue], ...], nic: object) -> Device
     network = _NETWORK.fullmatch(text_at(nic, "network"))
     if network is None or int(network[1]) > _MAX_INTEGER:
         return DeviceFacts()
-    aliases = member(nic, "ipAliases")
+    aliases = value_at(nic, "ipAliases")
     listed = (
         [alias for alias in aliases if isinstance(alias, str)] if isinstance(aliases, list) else []
     )
@@ -74,13 +76,13 @@ def _of_nic(node: tuple[tuple[str, AttributeValue], ...], nic: object) -> Device
             *node,
             ("gce.dra.net/networkName", network[2]),
             ("gce.dra.net/networkProjectNumber", int(network[1])),
-            *texts({"gce.dra.net/ipAliases": _whole(listed)}),
+            *string_attributes({"gce.dra.net/ipAliases": _joined(listed)}),
         )
     )
 
 
-def _whole(ranges: list[str]) -> str:
-    """Return the ranges in their order, as many whole ones as an attribute can contain."""
+def _joined(ranges: list[str]) -> str:
+    """Return the first ranges, comma-separated, as many as fit into an attribute."""
     return max(
         (text for text in accumulate(ranges, "{},{}".format) if len(text) <= MAX_STRING_BYTES),
         key=len,

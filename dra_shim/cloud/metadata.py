@@ -1,4 +1,4 @@
-"""Metadata server client: limited in time and size, without proxies and redirects."""
+"""Metadata server client: requests are limited in time and size, without proxies and redirects."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,13 +12,13 @@ from dra_shim.cloud.provider import (
     Cloud,
     CloudError,
     Describe,
-    Described,
+    MetadataRequest,
     ProviderDeviceId,
-    Question,
+    ProviderFacts,
 )
 
 ANSWER_S: Final = 5.0
-KEPT_S: Final = 240.0  # seconds for which an answer is valid; NICs and addresses can be added
+CACHE_S: Final = 240.0  # seconds for which a response is valid; NICs and addresses can be added
 MAX_ANSWER: Final = 1 << 20  # bytes
 
 
@@ -38,7 +38,7 @@ class MetadataProvider:
             clock: monotonic seconds.
         """
         self._cloud, self._server, self._clock = cloud, server or cloud.server, clock
-        self._described: Describe | None = None
+        self._describe: Describe | None = None
         self._due = 0.0
 
     @property
@@ -46,21 +46,21 @@ class MetadataProvider:
         """Return the name of the cloud."""
         return self._cloud.name
 
-    async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
+    async def describe(self, devices: Sequence[ProviderDeviceId]) -> ProviderFacts:
         """Implement Provider."""
-        if self._described is None or self._due <= self._clock():
-            self._described = await self._load()
-            self._due = self._clock() + KEPT_S
-        described = self._described
-        return Described({device: described(device) for device in devices})
+        if self._describe is None or self._due <= self._clock():
+            self._describe = await self._load()
+            self._due = self._clock() + CACHE_S
+        describe = self._describe
+        return ProviderFacts({device: describe(device) for device in devices})
 
     async def _load(self) -> Describe:
         async with _client(self._server) as client:
 
-            async def ask(question: Question) -> str:
-                return await _answer(client, question, self.name)
+            async def get(request: MetadataRequest) -> str:
+                return await _answer(client, request, self.name)
 
-            return await self._cloud.load(ask)
+            return await self._cloud.load(get)
 
 
 @asynccontextmanager
@@ -71,16 +71,16 @@ async def _client(server: str) -> AsyncIterator[aiohttp.ClientSession]:
         yield client
 
 
-async def _answer(client: aiohttp.ClientSession, question: Question, name: str) -> str:
-    what = f"{name} metadata {question.path.partition('?')[0]}"
+async def _answer(client: aiohttp.ClientSession, request: MetadataRequest, name: str) -> str:
+    what = f"{name} metadata {request.path.partition('?')[0]}"
     try:
         async with client.request(
-            question.method,
-            question.path,
-            headers=dict(question.headers),
+            request.method,
+            request.path,
+            headers=dict(request.headers),
             allow_redirects=False,  # other servers are not trusted
         ) as reply:
-            if question.optional and reply.status == HTTPStatus.NOT_FOUND:
+            if request.optional and reply.status == HTTPStatus.NOT_FOUND:
                 return ""
             if reply.status != HTTPStatus.OK:
                 raise CloudError(f"{what}: answered {reply.status}")
@@ -90,10 +90,15 @@ async def _answer(client: aiohttp.ClientSession, question: Question, name: str) 
 
 
 async def read_body(reply: aiohttp.ClientResponse, what: str, limit: int) -> str:
-    """Return the body of an answer, which errors call by `what`.
+    """Return the body of a response.
+
+    Args:
+        reply: the response.
+        what: the request, for messages.
+        limit: largest size in bytes.
 
     Raises:
-        CloudError: it has more than limit bytes.
+        CloudError: the body is larger.
     """
     body = b""
     async for part in reply.content.iter_any():

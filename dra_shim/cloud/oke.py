@@ -8,27 +8,27 @@ from typing import Final
 
 from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
-    Ask,
     Cloud,
     Describe,
     DeviceFacts,
-    Question,
-    member,
+    Get,
+    MetadataRequest,
     read_json,
+    string_attributes,
     text_at,
-    texts,
+    value_at,
 )
 
 _HEADERS: Final = (("Authorization", "Bearer Oracle"),)
 _MAX: Final = 60  # unique characters at the end of an OCID, which is too long for an attribute
 
 
-async def _load(ask: Ask) -> Describe:
-    host = read_json(await ask(Question("/opc/v2/host/", _HEADERS)), "OCI metadata")
-    topology = member(host, "rdmaTopologyData")
+async def _load(get: Get) -> Describe:
+    host = read_json(await get(MetadataRequest("/opc/v2/host/", _HEADERS)), "OCI metadata")
+    topology = value_at(host, "rdmaTopologyData")
     block = text_at(topology, "customerNetworkBlock") or text_at(host, "networkBlockId")
     facts = DeviceFacts(
-        texts(
+        string_attributes(
             {
                 "oke.dra.net/hpcIslandId": _unique(text_at(topology, "customerHPCIslandId")),
                 "oke.dra.net/networkBlockId": _unique(block),

@@ -1,8 +1,8 @@
 """Cloud provider protocol: attributes and parameters for the identity of a device.
 
 Rules:
-1. An attribute of a cloud never replaces one from the node, because selectors on `dra.net/` names
-   decide which device is moved.
+1. An attribute of a cloud never replaces one of the node: selectors on `dra.net/` names decide
+   which device is moved.
 2. Strings are cut to the 64 bytes of the API. Cloud attributes are dropped first if a device has
    more attributes than the API allows.
 """
@@ -53,7 +53,7 @@ class DeviceFacts:
     """Facts of a provider about one device.
 
     Attributes:
-        attributes: (qualified name, value), most useful first.
+        attributes: (qualified name, value), the most useful first.
         parameters: NetworkConfig as JSON, not validated.
     """
 
@@ -65,8 +65,8 @@ Describe = Callable[[ProviderDeviceId], DeviceFacts]
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """Answer of a provider.
+class ProviderFacts:
+    """Facts of a provider about several devices.
 
     Attributes:
         facts: facts of the known devices.
@@ -90,7 +90,7 @@ class Provider(Protocol):
     @property
     def required(self) -> bool: ...
 
-    async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
+    async def describe(self, devices: Sequence[ProviderDeviceId]) -> ProviderFacts:
         """Return the facts of devices.
 
         Raises:
@@ -99,13 +99,13 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MetadataRequest:
     """Request to a metadata server.
 
     Attributes:
         path: path and query.
         headers: (name, value) pairs.
-        optional: a 404 is the answer "".
+        optional: a 404 response counts as "".
     """
 
     path: str
@@ -114,7 +114,7 @@ class Question:
     optional: bool = False
 
 
-Ask = Callable[[Question], Awaitable[str]]
+Get = Callable[[MetadataRequest], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Cloud:
 
     name: str
     server: str
-    load: Callable[[Ask], Awaitable[Describe]]
+    load: Callable[[Get], Awaitable[Describe]]
 
 
 def read_json(text: str, what: str) -> object:
@@ -144,7 +144,7 @@ def read_json(text: str, what: str) -> object:
         raise CloudError(f"{what}: answered no valid JSON: {text[:60]!r}") from None
 
 
-def member(document: object, *path: str | int) -> object:
+def value_at(document: object, *path: str | int) -> object:
     """Return the value at a path of keys and list indices, None if there is none."""
     for key in path:
         if isinstance(key, str) and isinstance(document, Mapping):
@@ -158,11 +158,11 @@ def member(document: object, *path: str | int) -> object:
 
 def text_at(document: object, *path: str | int) -> str:
     """Return the string at a path, "" if there is none."""
-    found = member(document, *path)
+    found = value_at(document, *path)
     return found if isinstance(found, str) else ""
 
 
-def texts(pairs: Mapping[str, str]) -> tuple[tuple[str, AttributeValue], ...]:
+def string_attributes(pairs: Mapping[str, str]) -> tuple[tuple[str, AttributeValue], ...]:
     """Return string attributes without the empty ones."""
     return tuple((name, text) for name, text in pairs.items() if text)
 
@@ -187,14 +187,13 @@ def identity_of(device: Device) -> ProviderDeviceId:
 def enriched(device: Device, facts: DeviceFacts) -> Device:
     """Return the device with the attributes of the provider added."""
     own = dict(device.attributes)
-    given = [name for name, _ in facts.attributes if name not in own]
     added = {
         name: truncated(value) if isinstance(value, str) else value
         for name, value in facts.attributes
     }
-    kept = dict(within_budget(added | own))
-    surplus = max(0, len(kept) - MAX_ATTRIBUTES)
-    given = [name for name in given if name in kept]
-    for name in given[len(given) - surplus :]:
-        kept.pop(name)
-    return replace(device, attributes=tuple(sorted(kept.items())))
+    attributes = dict(within_budget(added | own))
+    removable = [name for name in added if name in attributes and name not in own]
+    surplus = max(0, len(attributes) - MAX_ATTRIBUTES)
+    for name in removable[len(removable) - surplus :]:
+        attributes.pop(name)
+    return replace(device, attributes=tuple(sorted(attributes.items())))

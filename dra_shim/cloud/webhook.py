@@ -1,9 +1,9 @@
-"""Webhook: a provider of the administrator for devices and profiles, over HTTP.
+"""Webhook provider: a server of the administrator that provides device facts and profiles.
 
 Rules:
 1. Requests have the fields of both dranet releases: `claim_uid`, and `claim` with the whole claim,
    so that servers for either release work.
-2. Each answer is limited in time and size. The caller retries.
+2. Each response is limited in time and size. The caller retries.
 
 Origin: kubernetes-sigs/dranet, "Custom Webhook Providers" (paths, fields, status codes).
 """
@@ -18,15 +18,21 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from dra_shim.cloud.metadata import read_body
-from dra_shim.cloud.provider import CloudError, Described, DeviceFacts, ProviderDeviceId, read_json
+from dra_shim.cloud.provider import (
+    CloudError,
+    DeviceFacts,
+    ProviderDeviceId,
+    ProviderFacts,
+    read_json,
+)
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, ObjectRef, Version
 from dranet_nri.model.api_names import parse_qualified
 
 ANSWER_S: Final = 10.0  # seconds, as in dranet
 MAX_ANSWER: Final = 256 << 10  # bytes
-KEPT_S: Final = 60.0  # seconds for which the facts of a device are valid
-AT_ONCE: Final = 8
+CACHE_S: Final = 60.0  # seconds for which the facts of a device are valid
+MAX_CONCURRENT: Final = 8  # requests at a time
 # a retry of the same request would fail again
 _DENIED: Final = frozenset({400, 401, 403, 404, 405, 410, 413, 422})
 _MAX_INTEGER: Final = 2**63
@@ -38,7 +44,7 @@ class DeniedError(CloudError):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Features that a webhook provides."""
+    """Features that a webhook provides: facts of devices, and profiles."""
 
     cloud: bool
     profiles: bool
@@ -83,9 +89,11 @@ class Webhook:
         Raises:
             CloudError: the server does not answer, or returns an invalid attribute.
         """
-        named = _named(device, device.interface or device.name)
+        named = _device_document(device, device.interface or device.name)
         attributes = await self._answer("POST", "/GetDeviceAttributes", named)
-        parameters = await self._answer("POST", "/GetDeviceConfig", _named(device, device.name))
+        parameters = await self._answer(
+            "POST", "/GetDeviceConfig", _device_document(device, device.name)
+        )
         return DeviceFacts(tuple(map(_attribute, attributes.items())), parameters)
 
     async def profile(
@@ -108,7 +116,7 @@ class Webhook:
             CloudError: the server does not answer.
         """
         document = {
-            "device": _named(device, device.name),
+            "device": _device_document(device, device.name),
             "claim": claim,
             "claim_uid": uid,
             "config": config,
@@ -121,11 +129,14 @@ class Webhook:
         """Release a profile.
 
         Raises:
+            DeniedError: the webhook refuses the request.
             CloudError: the result is unknown; call again.
         """
         document = {
-            "device": _named(device, device.name), "claim_uid": claim.uid, "config": config,
-        }  # fmt: skip
+            "device": _device_document(device, device.name),
+            "claim_uid": claim.uid,
+            "config": config,
+        }
         await self._answer("POST", "/ReleaseProfileConfig", document, ignored=True)
 
     async def _answer(
@@ -134,7 +145,7 @@ class Webhook:
         what = f"webhook {self._url} {path}"
         try:
             async with asyncio.timeout(self._answer_s):
-                async with self._opened().request(
+                async with self._client_session().request(
                     method, self._base + path, json=body, allow_redirects=False
                 ) as reply:
                     text = await read_body(reply, what, MAX_ANSWER)
@@ -152,7 +163,7 @@ class Webhook:
             raise CloudError(f"{what}: answered {text[:60]!r}, must be a JSON object")
         return found
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _client_session(self) -> aiohttp.ClientSession:
         """Return the session, which belongs to the running event loop."""
         if self._session is None:
             connector = aiohttp.UnixConnector(self._socket) if self._socket else None
@@ -160,9 +171,9 @@ class Webhook:
         return self._session
 
 
-def _named(device: ProviderDeviceId, name: str) -> dict[str, str]:
-    given = {"mac_address": device.mac, "pci_address": device.pci}
-    return {key: text for key, text in given.items() if text} | {"name": name}
+def _device_document(device: ProviderDeviceId, name: str) -> dict[str, str]:
+    addresses = {"mac_address": device.mac, "pci_address": device.pci}
+    return {key: text for key, text in addresses.items() if text} | {"name": name}
 
 
 def _attribute(entry: tuple[str, object]) -> tuple[str, AttributeValue]:
@@ -198,12 +209,12 @@ class WebhookProvider:
         """Create the provider; no request is sent."""
         self._webhook = webhook
         self._cached: dict[ProviderDeviceId, tuple[float, DeviceFacts]] = {}
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
 
-    async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
+    async def describe(self, devices: Sequence[ProviderDeviceId]) -> ProviderFacts:
         """Implement Provider."""
         if not (await self._webhook.capabilities()).cloud:
-            return Described({device: DeviceFacts() for device in devices})
+            return ProviderFacts({device: DeviceFacts() for device in devices})
         now = asyncio.get_running_loop().time()
         self._cached = {
             device: self._cached[device] for device in devices if device in self._cached
@@ -213,18 +224,18 @@ class WebhookProvider:
             for device in devices
             if device not in self._cached or self._cached[device][0] <= now
         ]
-        failures = await asyncio.gather(*map(self._ask, due))
-        return Described(
+        failures = await asyncio.gather(*map(self._request_facts, due))
+        return ProviderFacts(
             {device: facts for device, (_, facts) in self._cached.items()},
             next(filter(None, failures), ""),
         )
 
-    async def _ask(self, device: ProviderDeviceId) -> str:
+    async def _request_facts(self, device: ProviderDeviceId) -> str:
         """Request the facts of a device; return the error, "" after success."""
-        async with self._turns:
+        async with self._slots:
             try:
                 facts = await self._webhook.facts(device)
             except CloudError as error:
                 return f"device {device.name}: {error}"
-        self._cached[device] = (asyncio.get_running_loop().time() + KEPT_S, facts)
+        self._cached[device] = (asyncio.get_running_loop().time() + CACHE_S, facts)
         return ""

@@ -79,7 +79,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_choices(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for the inputs of the allocation and the output."""
+    """Add the flags of devices, configuration and output."""
     add = parser.add_argument
     add(
         "--filter",
@@ -115,19 +115,19 @@ def main(args: argparse.Namespace) -> int:
         DranetError: the files are invalid, or the claims cannot be allocated.
         OSError: the records cannot be read or written.
     """
-    _check_alone(state_from(args))
+    _check_no_daemon(state_from(args))
     documents = read_documents(args.claim)
     pod = pod_from(args)
     claims = claims_of_pod(documents, pod, args.containers)
     classes = classes_of((*documents, *read_documents(args.classes)))
     with CheckpointTransaction(state_from(args)) as transaction:
-        for corrupt in transaction.damages():
+        for corrupt in transaction.corrupt_records():
             if corrupt.broken.blocking or transaction.quarantined(corrupt.claim_uid):
                 _warn(f"the record of claim {corrupt.claim_uid} {corrupt.text}")
         before = [transaction.recorded(claim.ref, pod) for claim in claims]
         missing = [claim for claim, record in zip(claims, before, strict=True) if record is None]
-        fresh = iter(_allocated(args, missing, classes, pod, transaction))
-        records = [_current(record) if record else next(fresh) for record in before]
+        created = iter(_allocated(args, missing, classes, pod, transaction))
+        records = [_current(record) if record else next(created) for record in before]
         if missing:
             check_distinct([*records, *_others(transaction, pod, records)])
         transaction.record([new for new, old in zip(records, before, strict=True) if new != old])
@@ -148,8 +148,8 @@ def _others(
     return (record for record in transaction.of_pod(pod.uid) if record.claim.uid not in shown)
 
 
-def _check_alone(state: StatePaths) -> None:
-    """Check that no daemon runs: it removes records of claims that are not on the API server.
+def _check_no_daemon(state: StatePaths) -> None:
+    """Check that no daemon runs: it would remove records of claims that are not on the API server.
 
     Raises:
         RefusedError: a daemon runs.
@@ -180,11 +180,11 @@ def _allocated(
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
     recorded, uses = transaction.recorded_devices(), transaction.in_use()
-    offered = node_inventory(inventory, recorded, uses, args.filter, args.shared, facts, near)
+    publishable = node_inventory(inventory, recorded, uses, args.filter, args.shared, facts, near)
     results = allocate(
         [NamedClaim(str(claim.ref), claim.spec) for claim in claims],
         classes,
-        offered,
+        publishable,
         node_name(args.node),
         new_uid=lambda: str(uuid4()),
         first_valid_config=args.first_valid_config,
@@ -208,7 +208,7 @@ def _allocated(
 def _leased(
     results: Sequence[tuple[AllocatedDevice, ...]], transaction: CheckpointTransaction
 ) -> list[tuple[AllocatedDevice, ...]]:
-    """Return the devices with addresses in place of ranges, which records do not contain."""
+    """Return the devices with leased addresses in place of address ranges."""
     configs = [device.config for devices in results for device in devices]
     leased = iter(assign_addresses(configs, transaction.addresses()))
     return [
@@ -217,7 +217,7 @@ def _leased(
 
 
 def _current(record: Allocation) -> Allocation:
-    """Return the record for this boot, because the plugin ignores records of other boots."""
+    """Return the record with the current boot id: the plugin ignores records of other boots."""
     return replace(record, boot_id=boot_id())
 
 
@@ -227,10 +227,10 @@ def _warn(text: str) -> None:
 
 def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> None:
     if old is not None:
-        again = f"dra-shim release --claim-uid {record.claim.uid}"
+        remedy = f"dra-shim release --claim-uid {record.claim.uid}"
         _warn(f"claim {record.claim}: already allocated to this pod, shown as recorded")
         if claim.containers and set(claim.containers) != set(record.containers):
-            _warn(f"claim {record.claim}: its containers are as recorded; to change them: {again}")
+            _warn(f"claim {record.claim}: its containers are as recorded; to change them: {remedy}")
     if not is_gated(record):
         _warn(
             f"ClaimNotGated: claim {record.claim}: no container lists it, or lists one of its "
@@ -244,12 +244,12 @@ def _rows(record: Allocation) -> list[tuple[str, ...]]:
     return [
         (
             str(record.claim),
-            given.request,
-            given.device.name,
-            str(given.device.attribute("dra.net/ifName") or "-"),
-            ids.get(given.request, "-"),
+            allocated.request,
+            allocated.device.name,
+            str(allocated.device.attribute("dra.net/ifName") or "-"),
+            ids.get(allocated.request, "-"),
         )
-        for given in record.devices
+        for allocated in record.devices
     ]
 
 
@@ -266,13 +266,13 @@ def _document(record: Allocation) -> dict[str, object]:
         },
         "devices": [
             {
-                "request": given.request,
-                "pool": given.pool,
-                "device": given.device.name,
-                "interface": given.device.attribute("dra.net/ifName") or "",
-                "config": network_config_to_object(given.config),
+                "request": allocated.request,
+                "pool": allocated.pool,
+                "device": allocated.device.name,
+                "interface": allocated.device.attribute("dra.net/ifName") or "",
+                "config": network_config_to_object(allocated.config),
             }
-            for given in record.devices
+            for allocated in record.devices
         ],
         "cdi": [{"request": request, "id": name} for request, name in cdi_ids(record)],
         "containers": [

@@ -1,10 +1,8 @@
-"""Objects of a cluster, read once through a kubeconfig, for commands of users."""
+"""Objects of a cluster for the commands, read once through a kubeconfig."""
 
 import asyncio
-import json
 import os
 from argparse import ArgumentParser
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +13,9 @@ from dra_shim.kubeapi import (
     TEMPLATE,
     ApiClient,
     HttpClient,
-    Kind,
     rest_config_of,
 )
-from dra_shim.resourceapi import Document, parse_manifests
-from dranet_nri.errors import ConfigError
+from dra_shim.resourceapi import Document, parse_stored
 
 KINDS: Final = (SLICE, CLAIM, TEMPLATE, CLASS)
 _PAGE: Final = 100  # objects per page
@@ -40,21 +36,18 @@ def add_cluster_flags(parser: ArgumentParser) -> None:
     )
 
 
-def read_cluster(kubeconfig: Path | None, kinds: Sequence[Kind] = KINDS) -> tuple[Document, ...]:
-    """Return all objects of some kinds.
-
-    If the spec of a claim is unknown in this version, only its allocation is read.
+def read_cluster(kubeconfig: Path | None) -> tuple[Document, ...]:
+    """Return all slices, claims, templates and classes.
 
     Args:
         kubeconfig: the file, None for that of kubectl.
-        kinds: kinds of API objects.
 
     Raises:
         InvalidValueError: the kubeconfig cannot be used.
         ApiError: the server does not answer, or refuses.
         ConfigError: an object is invalid.
     """
-    return asyncio.run(_read(kubeconfig or default_kubeconfig(), kinds))
+    return asyncio.run(_read(kubeconfig or default_kubeconfig()))
 
 
 def default_kubeconfig() -> Path:
@@ -63,24 +56,15 @@ def default_kubeconfig() -> Path:
     return Path(first) if first else Path.home() / ".kube" / "config"
 
 
-async def _read(kubeconfig: Path, kinds: Sequence[Kind]) -> tuple[Document, ...]:
+async def _read(kubeconfig: Path) -> tuple[Document, ...]:
     api = ApiClient(HttpClient(rest_config_of(kubeconfig, {})))
     found: list[Document] = []
     try:
-        for kind in kinds:
+        for kind in KINDS:
             group = {"apiVersion": f"{kind.group}/{await api.version(kind)}", "kind": kind.name}
             async for page in api.pages(kind, _PAGE):
-                for item in page.items:  # items of a list lack apiVersion and kind
-                    found += _document(json.dumps({**item, **group}), kind)
+                # items of a list lack apiVersion and kind
+                found += (parse_stored({**item, **group}) for item in page.items)
     finally:
         await api.close()
     return tuple(found)
-
-
-def _document(text: str, kind: Kind) -> tuple[Document, ...]:
-    try:
-        return parse_manifests(text)
-    except ConfigError:
-        if kind is not CLAIM:
-            raise
-        return parse_manifests(text, only_taken=True)

@@ -34,7 +34,7 @@ from dranet_nri.model import DRIVER_NAME, NetworkConfig
 
 Claim = ResourceClaim | ResourceClaimTemplate
 
-_OUR_CLASSES = (DRIVER_NAME, "dranet")
+_DRIVER_CLASSES = (DRIVER_NAME, "dranet")  # parts of names of this driver's classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _full(namespace: str, name: str) -> str:
 
 
 def _names(document: Document) -> Iterator[str]:
-    """Yield attributes that no device has, or not of that type: the selector never matches."""
+    """Yield unknown names and wrong types in selectors, which then never match."""
     for cel in _expressions(document):
         for line in (*unknown_attributes(cel.expression), *wrong_types(cel.expression)):
             yield f"{cel.path}: {line}"
@@ -103,69 +103,72 @@ def _names(document: Document) -> Iterator[str]:
         for constraint in document.spec.constraints:
             for line in unknown_attribute(constraint.attribute):
                 yield f"{constraint.path}.{constraint.kind}: {line}"
-        for request in document.spec.requests:
-            for part in request.alternatives:
-                for name, _ in part.capacity:
-                    yield from (f"request {part.name}: {line}" for line in unknown_capacity(name))
+        for alternative in document.spec.alternatives:
+            for name, _ in alternative.capacity:
+                yield from (
+                    f"request {alternative.name}: {line}" for line in unknown_capacity(name)
+                )
 
 
 def _expressions(document: Document) -> Iterator[Cel]:
     if isinstance(document, DeviceClass):
         yield from document.selectors
     elif isinstance(document, Claim):
-        for request in document.spec.requests:
-            for part in request.alternatives:
-                yield from part.selectors
+        for alternative in document.spec.alternatives:
+            yield from alternative.selectors
 
 
 # --------------------------------------------------------------------------- one claim
 
 
 def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
-    """Yield parameters that the devices of a claim cannot all have; each alternative is checked
-    alone.
-    """
+    """Yield violations of parameters; each alternative is checked alone."""
     yield from too_many_devices(claim.spec)
-    alternatives = [part for request in claim.spec.requests for part in request.alternatives]
     found = dict.fromkeys(
         line
-        for part in alternatives
-        for line in clashes(list(_configured(claim.spec, [part], classes, "")))
+        for alternative in claim.spec.alternatives
+        for line in clashes(list(_configured(claim.spec, [alternative], classes, "")))
     )
     certain = list(_configured(claim.spec, _certain(claim.spec), classes, ""))
-    merged = (line for part in alternatives for line in _merged(claim.spec, part, classes))
+    merged = (
+        line
+        for alternative in claim.spec.alternatives
+        for line in _merged(claim.spec, alternative, classes)
+    )
     yield from dict.fromkeys((*merged, *found, *clashes(certain)))
 
 
 def _merged(
-    spec: ClaimSpec, part: DeviceRequest, classes: Mapping[str, DeviceClass]
+    spec: ClaimSpec, alternative: DeviceRequest, classes: Mapping[str, DeviceClass]
 ) -> Iterator[str]:
-    """Yield what the parameters of class and claim lack together for a request."""
+    """Yield violations of the merged parameters of class and claim for a request."""
     applied = [
         entry
         for entry in spec.configs
-        if entry.driver == DRIVER_NAME and entry.applies_to(part.name)
+        if entry.driver == DRIVER_NAME and entry.applies_to(alternative.name)
     ]
-    if part.admin_access or not applied:
+    if alternative.admin_access or not applied:
         return
-    name = part.device_class
+    name = alternative.device_class
     try:
-        config = _config_for(spec, part, classes)
+        config = _config_for(spec, alternative, classes)
     except ConfigError as error:
         lines = error.violations
     else:
         lines = () if config.profile else tuple(gateway_violations(config))
-        where = f"{applied[0].path}." if len(applied) == 1 else f"request {part.name}: "
+        where = f"{applied[0].path}." if len(applied) == 1 else f"request {alternative.name}: "
         lines = tuple(f"{where}{line}" for line in lines)
     hint = "" if name in classes else f"; if DeviceClass {name} has what is missing, give its file"
     yield from (f"{line}{hint}" for line in lines)
 
 
-def _wants_nic(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
-    """Whether a request of the claim names this driver, and not for administration."""
-    parts = [part for request in spec.requests for part in request.alternatives]
+def _requests_nic(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
+    """Return whether a request without adminAccess names this driver."""
     named_classes = _classes_of(spec, classes)
-    return any(not part.admin_access and _names_driver(part, spec, named_classes) for part in parts)
+    return any(
+        not alternative.admin_access and _names_driver(alternative, spec, named_classes)
+        for alternative in spec.alternatives
+    )
 
 
 def _certain(spec: ClaimSpec) -> list[DeviceRequest]:
@@ -175,49 +178,52 @@ def _certain(spec: ClaimSpec) -> list[DeviceRequest]:
 
 def _configured(
     spec: ClaimSpec,
-    parts: Sequence[DeviceRequest],
+    alternatives: Sequence[DeviceRequest],
     classes: Mapping[str, DeviceClass],
     where: str,
 ) -> Iterator[SameConfig]:
     named_classes = _classes_of(spec, classes)
-    for part in parts:
-        if part.admin_access or not _is_of_driver(part, spec, named_classes):
+    for alternative in alternatives:
+        if alternative.admin_access or not _is_of_driver(alternative, spec, named_classes):
             continue
         try:
-            config = _config_for(spec, part, classes)
+            config = _config_for(spec, alternative, classes)
         except ConfigError:  # _merged reports it
             continue
-        several = part.every or part.count > 1
-        yield SameConfig(f"request {part.name}{where}", config, several=several)
+        several = alternative.all_devices or alternative.count > 1
+        yield SameConfig(f"request {alternative.name}{where}", config, several=several)
 
 
 def _config_for(
-    spec: ClaimSpec, part: DeviceRequest, classes: Mapping[str, DeviceClass]
+    spec: ClaimSpec, alternative: DeviceRequest, classes: Mapping[str, DeviceClass]
 ) -> NetworkConfig:
     claim = NamedClaim("", spec)
-    return config_for(claim, _classes_of(spec, classes), part.name, first_valid=False)
+    return config_for(claim, _classes_of(spec, classes), alternative.name, first_valid=False)
 
 
 def _classes_of(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> dict[str, DeviceClass]:
     """Return the classes of a claim; an unknown one is empty."""
-    parts = [part for request in spec.requests for part in request.alternatives]
-    names = {part.device_class for part in parts}
+    names = {alternative.device_class for alternative in spec.alternatives}
     return {name: classes.get(name, DeviceClass(name)) for name in names}
 
 
-def _is_of_driver(part: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
-    return len(spec.requests) == 1 or _names_driver(part, spec, classes)
+def _is_of_driver(
+    alternative: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]
+) -> bool:
+    return len(spec.requests) == 1 or _names_driver(alternative, spec, classes)
 
 
-def _names_driver(part: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
-    main = part.name.partition("/")[0]
+def _names_driver(
+    alternative: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]
+) -> bool:
+    main = alternative.name.partition("/")[0]
     named = any(
-        entry.driver == DRIVER_NAME and {part.name, main} & {*entry.requests}
+        entry.driver == DRIVER_NAME and {alternative.name, main} & {*entry.requests}
         for entry in spec.configs
     )
-    selectors = (*part.selectors, *classes[part.device_class].selectors)
+    selectors = (*alternative.selectors, *classes[alternative.device_class].selectors)
     selected = any(DRIVER_NAME in cel.expression for cel in selectors)
-    return named or selected or any(word in part.device_class for word in _OUR_CLASSES)
+    return named or selected or any(word in alternative.device_class for word in _DRIVER_CLASSES)
 
 
 # --------------------------------------------------------------------------- pods
@@ -235,7 +241,7 @@ def _pod(
             yield f"{where}: {_missing(entry, claims)}"
             continue
         requests[entry.name] = claim.spec.requests
-        if pod.host_network and _wants_nic(claim.spec, classes):
+        if pod.host_network and _requests_nic(claim.spec, classes):
             yield (
                 f"{pod.path}.hostNetwork: true: claim {entry.name} is for a network device, and "
                 "none can be moved to the host network; remove hostNetwork, or the claim"

@@ -6,7 +6,7 @@ Rules:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,8 @@ from dra_shim.kubeapi import (
     NotFoundError,
     Object,
     name_of,
+    object_at,
+    objects_at,
 )
 from dra_shim.kubeletplugin import Sockets, probe
 from dra_shim.resourceslice.layout import is_own
@@ -40,7 +42,12 @@ _RESOURCES: Final = "resource.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """A right of the service account, and the consequence if it is missing."""
+    """A permission of the service account.
+
+    Attributes:
+        need: consequence if the permission is missing.
+        grade: severity of that.
+    """
 
     verb: str
     resource: str
@@ -50,7 +57,7 @@ class Permission:
     grade: Severity = Severity.BAD
 
     def __str__(self) -> str:
-        """Return the right in the form of `kubectl auth can-i`."""
+        """Return the permission in the form of `kubectl auth can-i`."""
         return f"{self.verb} {self.resource}{f'/{self.name}' if self.name else ''}"
 
 
@@ -86,7 +93,7 @@ RIGHTS: Final = (
 
 
 async def server_findings(api: ApiClient, node: str) -> AsyncIterator[Finding]:
-    """Yield whether the server answers, and has the Node.
+    """Yield findings about the API server, the Node and its slices.
 
     Args:
         api: the API client.
@@ -111,7 +118,7 @@ async def server_findings(api: ApiClient, node: str) -> AsyncIterator[Finding]:
 
 
 async def right_findings(api: ApiClient) -> AsyncIterator[Finding]:
-    """Yield each missing right, or that all are granted."""
+    """Yield a finding for each missing permission, or one if all are granted."""
     missing = 0
     for right in RIGHTS:
         try:
@@ -132,17 +139,14 @@ async def _has(api: ApiClient, right: Permission) -> bool:
     attributes = {"verb": right.verb, "group": right.group, "resource": resource,
              "subresource": part, "name": right.name}  # fmt: skip
     answer = await api.create(REVIEW, {"spec": {"resourceAttributes": attributes}})
-    status = answer.get("status")
-    return isinstance(status, Mapping) and status.get("allowed") is True
+    return object_at(answer, "status").get("allowed") is True
 
 
 def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
-    """Yield the published slices of the node."""
+    """Yield findings about the published slices of the node."""
     devices = 0
     for resource_slice in slices:
-        spec = resource_slice.get("spec")
-        listed = spec.get("devices") if isinstance(spec, Mapping) else None
-        devices += len(listed) if isinstance(listed, list) else 0
+        devices += len(objects_at(resource_slice, "spec", "devices"))
         if not is_own(node, name_of(resource_slice)):
             name = name_of(resource_slice)
             text = f"{name} is of another program; does a second driver with this name run here?"
@@ -151,14 +155,16 @@ def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
         yield Finding("slices", Severity.OK, f"{devices} devices in {len(slices)} slices")
     else:
         text = "no device is published; 'dranet-nri inventory' lists excluded devices and reasons; "
-        text += "the shim's log ('left out') has those excluded by flags or the Node's address"
+        text += (
+            "the shim's log ('devices excluded') has those excluded by flags or the Node's address"
+        )
         yield Finding("slices", Severity.WARNING, text)
 
 
 async def shim_findings(
     address: ListenAddress, answer_s: float = ANSWER_S
 ) -> AsyncIterator[Finding]:
-    """Yield whether the running shim is ready.
+    """Yield findings about the readiness of the running shim.
 
     Args:
         address: address of its /readyz.
@@ -204,7 +210,7 @@ async def _get(url: str) -> tuple[int, tuple[str, ...]]:
 
 
 async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> AsyncIterator[Finding]:
-    """Yield whether a kubelet gets responses.
+    """Yield whether a kubelet would get responses through the sockets.
 
     Args:
         sockets: sockets of the shim.
@@ -225,27 +231,27 @@ async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> Asyn
 
 
 def record_findings(state: StatePaths) -> Iterator[Finding]:
-    """Yield corrupt records, and claims that wait for their devices."""
+    """Yield findings about corrupt records, and about each prepared claim."""
     try:
         with NodeRecords(state.allocations, state.attachments) as node:
-            damages = node.corrupt()
+            corrupt_records = node.corrupt()
             records, attached = node.allocations.records(), node.attachments.records()
     except (DranetError, OSError) as error:
         yield Finding("records", Severity.BAD, str(error))
         return
-    for damage in damages:
-        grade = Severity.BAD if damage.broken.blocking else Severity.NOTE
-        yield Finding(f"record {damage.claim_uid}", grade, damage.text)
+    for corrupt in corrupt_records:
+        grade = Severity.BAD if corrupt.broken.blocking else Severity.NOTE
+        yield Finding(f"record {corrupt.claim_uid}", grade, corrupt.text)
     by_claim = {record.claim.uid: record for record in attached}
     for record in records:
         yield _claim(record, by_claim.pop(record.claim.uid, None))
-    unknown = {damage.claim_uid for damage in damages if damage.broken.blocking}
-    for left in by_claim.values():
-        if left.owns_devices:
-            how = "its record cannot be used" if left.claim.uid in unknown else "unprepared"
-            text = f"{how}, and pod {left.pod} still has its devices ({left.phase})"
-            yield Finding(f"claim {left.claim}", Severity.WARNING, text)
-    if not records and not damages:
+    unknown = {corrupt.claim_uid for corrupt in corrupt_records if corrupt.broken.blocking}
+    for attachment in by_claim.values():
+        if attachment.owns_devices:
+            how = "its record cannot be used" if attachment.claim.uid in unknown else "unprepared"
+            text = f"{how}, and pod {attachment.pod} still has its devices ({attachment.phase})"
+            yield Finding(f"claim {attachment.claim}", Severity.WARNING, text)
+    if not records and not corrupt_records:
         yield Finding("records", Severity.OK, "no claim is prepared on this node")
 
 

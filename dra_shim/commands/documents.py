@@ -60,22 +60,22 @@ def read_documents(names: Sequence[str]) -> tuple[Document, ...]:
 
 
 def read_files(
-    names: Sequence[str], holders: Sequence[str] = ()
+    names: Sequence[str], allocated: Sequence[str] = ()
 ) -> dict[str, tuple[Document, ...]]:
     """Return the documents of each file by its name.
 
     Args:
         names: files of documents.
-        holders: more files, of whose ResourceClaims only the allocation is read.
+        allocated: further files, of whose ResourceClaims only the allocation is read.
 
     Raises:
         ConfigError: all violations, prefixed with the name of the file.
     """
     found: dict[str, tuple[Document, ...]] = {}
     violations: list[str] = []
-    for name in dict.fromkeys((*names, *holders)):
+    for name in dict.fromkeys((*names, *allocated)):
         try:
-            found[name] = parse_manifests(read_text(name), only_taken=name not in names)
+            found[name] = parse_manifests(read_text(name), only_allocated=name not in names)
         except ConfigError as error:
             violations += [f"{name}: {line}" for line in error.violations]
     if violations:

@@ -26,14 +26,14 @@ from dra_shim.resourceapi import (
 )
 from dra_shim.scheduling.allocator import (
     AlternativeReport,
-    CandidatePools,
     Grant,
     NamedClaim,
+    PoolSet,
     config_for,
     explained,
+    pool_set_of,
     pools_of,
-    supply_of,
-    without,
+    with_allocated,
 )
 from dra_shim.scheduling.inputs import node_of_slices, read_inventory, slices_among
 from dra_shim.scheduling.pod_claims import classes_of
@@ -86,7 +86,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         help="ResourceSlices, such as kubectl get resourceslices -o yaml prints, instead of this "
-        "node's devices; a nodeSelector in them is taken to match",
+        "node's devices; a nodeSelector in them is assumed to match",
     )
     parser.add_argument(
         "--claims",
@@ -94,7 +94,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         help="the other ResourceClaims, such as kubectl get resourceclaims -A -o yaml prints; what "
-        "they have is taken, as is what claims among the --class and --slices files have",
+        "they have is in use, as is what claims among the --class and --slices files have",
     )
     _add_node_flags(parser)
     add_cluster_flags(parser)
@@ -277,65 +277,67 @@ def _explained(
 ) -> Explanation:
     classes = classes_of(documents)
     own = {claim.label for claim in claims}
-    holders = {_label(claim): claim.taken for claim in _holders(documents, own)}
-    supply = without(
-        _supply(args, documents, holders),
-        ((f"claim {label}", device) for label, taken in holders.items() for device in taken),
+    owners = {_label(claim): claim.allocated for claim in _owners(documents, own)}
+    pool_set = with_allocated(
+        _pool_set(args, documents, owners),
+        ((f"claim {label}", result) for label, results in owners.items() for result in results),
     )
-    parts, grants, why = explained(claims, classes, supply, new_uid=lambda: str(uuid4()))
-    found = _configured(parts, grants, why, claims, classes)
-    return replace(found, title=title, unpublished=tuple(supply.excluded))
+    alternatives, grants, why = explained(claims, classes, pool_set, new_uid=lambda: str(uuid4()))
+    found = _configured(alternatives, grants, why, claims, classes)
+    return replace(found, title=title, unpublished=tuple(pool_set.excluded))
 
 
-def _holders(documents: Sequence[Document], own: Collection[str]) -> Iterator[ResourceClaim]:
-    """Yield the claims that have devices, without those to explain."""
-    for document in documents:
-        if isinstance(document, ResourceClaim) and document.taken and _label(document) not in own:
-            yield document
+def _owners(documents: Sequence[Document], own: Collection[str]) -> Iterator[ResourceClaim]:
+    """Return the claims that own devices, without those to explain."""
+    claims = (document for document in documents if isinstance(document, ResourceClaim))
+    return (claim for claim in claims if claim.allocated and _label(claim) not in own)
 
 
-def _supply(
-    args: argparse.Namespace, documents: Sequence[Document], counted: Collection[str]
-) -> CandidatePools:
-    """Return what there is; what the shares of counted claims consume is counted elsewhere."""
+def _pool_set(
+    args: argparse.Namespace, documents: Sequence[Document], counted_elsewhere: Collection[str]
+) -> PoolSet:
+    """Return the pools of the node and the devices in use.
+
+    The caller adds the shares of the claims in counted_elsewhere.
+    """
     slices = slices_among(documents)
     from_inventory = args.inventory is not None or not (args.slices or args.cluster)
     node = node_of_slices(slices, args.node) if slices else ""
     pools = pools_of(slices, node) if slices else ()
     if not from_inventory:
-        return CandidatePools(pools)
-    recorded, uses = observe(state_from(args), counted)
+        return PoolSet(pools)
+    recorded, uses = observe(state_from(args), counted_elsewhere)
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
-    offered = node_inventory(inventory, recorded, uses, args.filter, args.shared, facts, near)
-    own = supply_of(offered, node_name(args.node or node))
+    publishable = node_inventory(inventory, recorded, uses, args.filter, args.shared, facts, near)
+    own = pool_set_of(publishable, node_name(args.node or node))
     others = [pool for pool in pools if pool.driver != DRIVER_NAME]
     ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))
     return replace(own, pools=tuple(ordered))
 
 
 def _configured(
-    parts: tuple[AlternativeReport, ...],
+    alternatives: tuple[AlternativeReport, ...],
     grants: Sequence[Grant],
     why: tuple[str, ...],
     claims: Sequence[NamedClaim],
     classes: dict[str, DeviceClass],
 ) -> Explanation:
-    """Add the configuration of each device; one that is not valid undoes the decision."""
+    """Return the explanation with the configuration of each device; an invalid one is a reason."""
     found: list[tuple[Grant, str, object]] = []
     configured: list[SameConfig] = []
     for grant in grants:
         claim = claims[grant.claim]
         config: object = None
-        if grant.offer.driver == DRIVER_NAME and not grant.admin_access:
+        if grant.device.driver == DRIVER_NAME and not grant.admin_access:
             try:
                 chosen = config_for(claim, classes, grant.request, first_valid=False)
             except ConfigError as error:
                 why = (*why, *(f"claim {claim.label}: {line}" for line in error.violations))
             else:
                 config = network_config_to_object(chosen)
-                title = f"device {grant.offer.name} of claim {claim.label}"
+                title = f"device {grant.device.name} of claim {claim.label}"
                 configured.append(SameConfig(title, chosen))
         found.append((grant, claim.label, config))
     why = (*why, *clashes(configured))
-    return Explanation("", parts, () if why else tuple(found), tuple(dict.fromkeys(why)))
+    return Explanation("", alternatives, () if why else tuple(found), tuple(dict.fromkeys(why)))

@@ -23,7 +23,7 @@ from dra_shim.scheduling.allocator import (
 )
 from dranet_nri.component.output import WIDTH
 
-MOST_NAMED: Final = 4  # names in a line; for more devices it has only the count
+MAX_NAMED: Final = 4  # devices that a line names; for more it has only the count
 _SAME_ROOT: Final = "matchAttribute resource.kubernetes.io/pcieRoot"
 _ROOT_REMEDY: Final = (
     "adjacent devices can have different PCIe roots: with Data Direct (ConnectX-8) the "
@@ -39,14 +39,14 @@ class Explanation:
 
     Attributes:
         title: the pod or its workload; "" for claims without a pod.
-        parts: all checks of all devices.
+        alternatives: all checks of all devices.
         grants: (grant, name of its claim in messages, its configuration).
         why: reasons why the claims cannot be allocated, empty if they can.
         unpublished: (device, reason) of excluded devices.
     """
 
     title: str
-    parts: tuple[AlternativeReport, ...]
+    alternatives: tuple[AlternativeReport, ...]
     grants: tuple[tuple[Grant, str, object], ...]
     why: tuple[str, ...]
     unpublished: tuple[tuple[str, str], ...] = ()
@@ -82,20 +82,20 @@ def document_of(found: Explanation) -> dict[str, object]:
         "decision": [_grant_document(*given) for given in found.grants],
         "requests": [
             {
-                "claim": part.claim,
-                "request": part.request,
-                "asks": part.asks,
-                "blocked": part.blocked,
+                "claim": alternative.claim,
+                "request": alternative.request,
+                "asks": alternative.description,
+                "blocked": alternative.blocked,
                 "devices": [
                     {
-                        **_device_id(device.offer.id),
-                        "chosen": device.chosen,
-                        "checks": [_check_document(check) for check in device.checks],
+                        **_device_id(report.device.id),
+                        "chosen": report.chosen,
+                        "checks": [_check_document(check) for check in report.checks],
                     }
-                    for device in part.devices
+                    for report in alternative.devices
                 ],
             }
-            for part in found.parts
+            for alternative in found.alternatives
         ],
         "unpublished": [{"device": name, "reason": why} for name, why in found.unpublished],
     }
@@ -111,35 +111,35 @@ def _lines(found: Explanation, *, verbose: bool) -> Iterator[str]:
     yield from (f"  {line}" for line in found.why)
     if not found.met and _fails_by_root(found):
         yield f"  {_ROOT_REMEDY}"
-    for part in found.parts:
-        yield f"claim {part.claim}: request {part.request}: {part.asks}"
-        if part.blocked:
-            yield f"  cannot be met: {part.blocked}"
-        yield from (f"  {line}" for line in _reason_lines(part, found))
+    for alternative in found.alternatives:
+        yield f"claim {alternative.claim}: request {alternative.request}: {alternative.description}"
+        if alternative.blocked:
+            yield f"  cannot be met: {alternative.blocked}"
+        yield from (f"  {line}" for line in _reason_lines(alternative, found))
     if verbose:
         yield "checks:"
-        for part in found.parts:
-            yield from (f"  {line}" for line in _check_lines(part, found))
+        for alternative in found.alternatives:
+            yield from (f"  {line}" for line in _check_lines(alternative, found))
 
 
 def _grant_lines(found: Explanation) -> Iterator[str]:
     for grant, label, _ in found.grants:
-        line = f"claim {label}: request {grant.request}: {'/'.join(grant.offer.id)}"
+        line = f"claim {label}: request {grant.request}: {'/'.join(grant.device.id)}"
         if grant.admin_access:
-            line += ", adminAccess: it stays where it is"
+            line += ", adminAccess: it is not moved"
         elif grant.share_id:
-            parts = [f"{name} {show_amount(value)}" for name, value in grant.consumed]
-            line += f", shared: {', '.join(parts) or 'no capacity'}"
+            amounts = [f"{name} {show_amount(value)}" for name, value in grant.consumed]
+            line += f", shared: {', '.join(amounts) or 'no capacity'}"
         yield line
 
 
-def _reason_lines(part: AlternativeReport, found: Explanation) -> Iterator[str]:
-    """Yield a line for each reason, with the devices that it is true of."""
+def _reason_lines(alternative: AlternativeReport, found: Explanation) -> Iterator[str]:
+    """Yield a line for each reason, with its devices."""
     groups: dict[str, list[str]] = {}
-    for device in part.devices:
-        if not device.chosen:
-            text = _reason(device, met=found.met)
-            groups.setdefault(text, []).append(device.offer.name)
+    for report in alternative.devices:
+        if not report.chosen:
+            text = _reason(report, met=found.met)
+            groups.setdefault(text, []).append(report.device.name)
     for name, why in found.unpublished:
         groups.setdefault(f"not published: {why}", []).append(name)
     for text, names in sorted(groups.items(), key=lambda group: -len(group[1])):
@@ -148,14 +148,14 @@ def _reason_lines(part: AlternativeReport, found: Explanation) -> Iterator[str]:
 
 def _count(names: Sequence[str]) -> str:
     count = f"{len(names)} device{'s' if len(names) > 1 else ''}"
-    return count if len(names) > MOST_NAMED else f"{count} ({', '.join(names)})"
+    return count if len(names) > MAX_NAMED else f"{count} ({', '.join(names)})"
 
 
-def _reason(device: DeviceReport, *, met: bool) -> str:
+def _reason(report: DeviceReport, *, met: bool) -> str:
     failed = sorted(
         (
             check
-            for check in device.checks
+            for check in report.checks
             if check.outcome in (CheckOutcome.FAILED, CheckOutcome.ERROR)
         ),
         key=_rank,
@@ -165,7 +165,7 @@ def _reason(device: DeviceReport, *, met: bool) -> str:
     check = failed[0]
     if check.outcome is CheckOutcome.ERROR and not met:
         # The error of a selector names the device, and so does the group.
-        text = check.text.replace(f"on device {device.offer.name}: ", "")
+        text = check.text.replace(f"on device {report.device.name}: ", "")
         return f"error: {check.what}: {text}"
     if _rank(check) == len(_FIRST_REASONS):
         return f"{check.what}: {_without_value(check)}"
@@ -179,13 +179,14 @@ def _rank(check: Check) -> int:
 
 def _without_value(check: Check) -> str:
     """Return the text of a constraint's check without the value that differs by device."""
-    own = f"is {check.saw[0][1]}" if check.saw else ""
+    own = f"is {check.values[0][1]}" if check.values else ""
     rest = check.text.removeprefix(own).lstrip(",; ")
     return rest or check.text
 
 
 def _fails_by_root(found: Explanation) -> bool:
-    checks = (check for part in found.parts for device in part.devices for check in device.checks)
+    reports = (report for alternative in found.alternatives for report in alternative.devices)
+    checks = (check for report in reports for check in report.checks)
     return any(
         check.what == _SAME_ROOT and check.outcome is CheckOutcome.FAILED for check in checks
     )
@@ -194,17 +195,17 @@ def _fails_by_root(found: Explanation) -> bool:
 # --------------------------------------------------------------------------- every check
 
 
-def _check_lines(part: AlternativeReport, found: Explanation) -> Iterable[str]:
-    yield f"claim {part.claim}: request {part.request}: {part.asks}"
-    for device in part.devices:
-        yield f"  device {'/'.join(device.offer.id)}{': chosen' if device.chosen else ''}"
-        for check in device.checks:
+def _check_lines(alternative: AlternativeReport, found: Explanation) -> Iterable[str]:
+    yield f"claim {alternative.claim}: request {alternative.request}: {alternative.description}"
+    for report in alternative.devices:
+        yield f"  device {'/'.join(report.device.id)}{': chosen' if report.chosen else ''}"
+        for check in report.checks:
             yield f"    {_check_text(check, met=found.met)}"
 
 
 def _check_text(check: Check, *, met: bool) -> str:
-    saw = ", ".join(f"{name} is {value}" for name, value in check.saw)
-    shown = f"  [{saw}]" if saw and f"is {check.saw[0][1]}" != check.text else ""
+    values = ", ".join(f"{name} is {value}" for name, value in check.values)
+    shown = f"  [{values}]" if values and f"is {check.values[0][1]}" != check.text else ""
     harmless = met and check.outcome is CheckOutcome.ERROR
     outcome = CheckOutcome.FAILED if harmless else check.outcome
     return f"{outcome:<6}  {check.what}: {check.text}{shown}"
@@ -214,7 +215,7 @@ def _grant_document(grant: Grant, label: str, config: object) -> dict[str, objec
     return {
         "claim": label,
         "request": grant.request,
-        **_device_id(grant.offer.id),
+        **_device_id(grant.device.id),
         "adminAccess": grant.admin_access,
         "shareID": grant.share_id,
         "consumedCapacity": {name: show_amount(value) for name, value in grant.consumed},
@@ -227,7 +228,7 @@ def _check_document(check: Check) -> dict[str, object]:
         "check": check.what,
         "outcome": str(check.outcome),
         "text": check.text,
-        "saw": dict(check.saw),
+        "saw": dict(check.values),
     }
 
 

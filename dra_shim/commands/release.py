@@ -1,4 +1,4 @@
-"""Command `release`: removes allocations."""
+"""Command `release`: removes allocation records."""
 
 import argparse
 import sys
@@ -35,27 +35,27 @@ def main(args: argparse.Namespace) -> int:
         OSError: the records cannot be read or removed.
     """
     with CheckpointTransaction(state_from(args)) as transaction:
-        damaged = {corrupt.claim_uid: corrupt for corrupt in transaction.damages()}
+        corrupt_records = {corrupt.claim_uid: corrupt for corrupt in transaction.corrupt_records()}
         title, records = _selected(transaction, args)
         for record in records:
             transaction.forget(record.claim.uid)
         lines = [_released(record) for record in records]
-        if named := damaged.pop(args.claim_uid, None):
-            lines.append(_dropped(transaction, named))
+        if corrupt := corrupt_records.pop(args.claim_uid, None):
+            lines.append(_quarantined(transaction, corrupt))
         elif not records:
             lines.append(f"nothing to release: {title} has no allocation")
         document = {"released": [_document(record) for record in records], "messages": lines}
         if not show_document(args.output, lambda: document):
             print_lines(*lines)
-        for finding in damaged.values():
-            _report(transaction, finding)
+        for corrupt in corrupt_records.values():
+            _report(transaction, corrupt)
     return 0
 
 
 def _selected(
     transaction: CheckpointTransaction, args: argparse.Namespace
 ) -> tuple[str, tuple[Allocation, ...]]:
-    """Return the request for messages, and its usable records."""
+    """Return the selected claims for messages, and their usable records."""
     if args.pod is not None:
         return f"pod {args.pod}", transaction.of_pod(args.pod)
     if args.claim is not None:
@@ -77,22 +77,22 @@ def _document(record: Allocation) -> dict[str, object]:
     }
 
 
-def _dropped(transaction: CheckpointTransaction, damage: CorruptSummary) -> str:
-    """Quarantine a corrupt record, unless that was done already, and return the result."""
-    whose = f"the record of claim {damage.claim_uid}"
-    if damage.broken.in_place:
-        transaction.forget(damage.claim_uid)
-    if path := transaction.quarantined(damage.claim_uid):
-        return f"quarantined {whose}: {damage.broken.error}; {quarantine_note(path)}"
-    if damage.broken.in_place:  # the first read failed, the second succeeded
-        return f"removed {whose}; the first attempt failed: {damage.broken.error}"
-    return f"nothing to release: {whose} {damage.text}"
+def _quarantined(transaction: CheckpointTransaction, corrupt: CorruptSummary) -> str:
+    """Quarantine a corrupt record unless it is quarantined already; return the result."""
+    title = f"the record of claim {corrupt.claim_uid}"
+    if corrupt.broken.in_place:
+        transaction.forget(corrupt.claim_uid)
+    if path := transaction.quarantined(corrupt.claim_uid):
+        return f"quarantined {title}: {corrupt.broken.error}; {quarantine_note(path)}"
+    if corrupt.broken.in_place:  # the first read failed, the second succeeded
+        return f"removed {title}; the first attempt failed: {corrupt.broken.error}"
+    return f"nothing to release: {title} {corrupt.text}"
 
 
-def _report(transaction: CheckpointTransaction, damage: CorruptSummary) -> None:
-    """Report a corrupt record of another claim: it blocks, or was quarantined just now."""
-    whose = f"the record of claim {damage.claim_uid}"
-    if damage.broken.in_place:
-        print_lines(f"dra-shim: {whose} was not removed: it {damage.text}", to=sys.stderr)
-    elif damage.broken.unread or transaction.quarantined(damage.claim_uid):
-        print_lines(f"dra-shim: {whose} {damage.text}", to=sys.stderr)
+def _report(transaction: CheckpointTransaction, corrupt: CorruptSummary) -> None:
+    """Report a corrupt record of another claim that blocks, or was quarantined just now."""
+    title = f"the record of claim {corrupt.claim_uid}"
+    if corrupt.broken.in_place:
+        print_lines(f"dra-shim: {title} was not removed: it {corrupt.text}", to=sys.stderr)
+    elif corrupt.broken.unread or transaction.quarantined(corrupt.claim_uid):
+        print_lines(f"dra-shim: {title} {corrupt.text}", to=sys.stderr)

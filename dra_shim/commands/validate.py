@@ -39,7 +39,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print a line for each valid document and, on standard error, for each error.
+    """Print valid documents, and errors on standard error; return 1 if there are errors.
 
     Raises:
         ConfigError: a directory has no manifest.
@@ -62,7 +62,7 @@ def main(args: argparse.Namespace) -> int:
         together = CrossCheck(error.violations, ())
     errors += together.violations
     valid = [
-        f"{title}: {_verdict(document)}"
+        f"{title}: {_result(document)}"
         for title, document in found
         if title_of(document) not in together.wrong
     ]
@@ -73,7 +73,7 @@ def main(args: argparse.Namespace) -> int:
     return 1 if errors else 0
 
 
-def _verdict(document: Document) -> str:
+def _result(document: Document) -> str:
     match document:
         case ResourceClaim() | ResourceClaimTemplate():
             return f"{title_of(document)} is valid"

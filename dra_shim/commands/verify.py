@@ -1,4 +1,4 @@
-"""Command `verify`: measures the network that pods get by claims, and judges it."""
+"""Command `verify`: measures the network between pods with claimed NICs."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ from dra_shim.verify.collectives import program_text
 from dra_shim.verify.documents import PodRequirements, base_pod, nodes_of
 from dra_shim.verify.kubectl import Kubectl
 from dra_shim.verify.matrix import draw
-from dra_shim.verify.measure import Course, measure
+from dra_shim.verify.measure import MeasurementPlan, measure
 from dra_shim.verify.pair_checks import FULL, QUICK
 from dra_shim.verify.pods import new_namespace, running_pods
 from dra_shim.verify.report import as_document, as_text, verdict_of
@@ -86,14 +86,14 @@ def main(args: argparse.Namespace) -> int:
         KubectlError: the pods could not be created, or did not become ready.
         InvalidValueError: a flag has no usable value.
     """
-    pace = FULL if args.full else QUICK
+    durations = FULL if args.full else QUICK
     ranks = max(args.gpus, 1) if args.collectives else 0
-    course = Course(parse_bars(args.bar), pace, args.full, args.exclusive, ranks)
+    plan = MeasurementPlan(parse_bars(args.bar), durations, args.full, args.exclusive, ranks)
     for flag in ("nics", "gpus"):
         if getattr(args, flag) < 0:
             raise InvalidValueError(f"--{flag} {getattr(args, flag)}: give 0 or a positive number")
     requirements = _requirements(args)
-    lines = _measured(args, course, requirements)
+    lines = _measured(args, plan, requirements)
     if args.svg:
         Path(args.svg).write_text(draw(lines))
     if not show_document(args.output, lambda: as_document(lines)):
@@ -102,7 +102,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _measured(
-    args: argparse.Namespace, course: Course, requirements: PodRequirements
+    args: argparse.Namespace, plan: MeasurementPlan, requirements: PodRequirements
 ) -> list[Line]:
     namespace = new_namespace()
     kubectl = Kubectl(args.kubeconfig, args.context, namespace)
@@ -122,7 +122,7 @@ def _measured(
     shells = PodShells(kubectl.start_shell)
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        shells.close()  # the measurements end, and the clean-up runs
+        shells.close()  # so that the measurements end and the clean-up runs
         raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -131,11 +131,11 @@ def _measured(
         running_pods(kubectl, namespace, nodes, requirements, args.timeout, progress) as workers,
         closing(shells),
     ):
-        return measure(workers, shells, course, progress)
+        return measure(workers, shells, plan, progress)
 
 
 def _requirements(args: argparse.Namespace) -> PodRequirements:
-    """Return what a pod of the verification is.
+    """Return the requirements of the pods.
 
     Raises:
         ConfigError: the file of --pod cannot be read, or has no Pod with one container.

@@ -1,4 +1,4 @@
-"""Delayed notices: reported after the answer to the kubelet, which waits for no log and no Event.
+"""Delayed notices: reported after the response to the kubelet, so that no log or Event delays it.
 
 Rule: notices keep their order, and `flush` at shutdown loses none.
 """
@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 N = TypeVar("N")
 
-DELAY_S: Final = 0.01  # the answer is sent within 1 ms of the notice
+DELAY_S: Final = 0.01  # the response is sent within 1 ms of the notice
 
 
 class DelayedNotices(Generic[N]):
@@ -29,6 +29,6 @@ class DelayedNotices(Generic[N]):
         self._waiting.append(notice)
 
     def flush(self) -> None:
-        """Report all notices that wait."""
+        """Report all delayed notices."""
         while self._waiting:
             self._report(self._waiting.popleft())

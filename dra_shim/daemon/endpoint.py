@@ -3,7 +3,7 @@
 Rules:
 1. The kubelet gets its answers to the registration from this module and `kubeletplugin`, which
    import no room that registration does not need. `process.py` loads the others meanwhile.
-2. A call of the kubelet waits until the shim is wired. What happens before is reported then.
+2. A call of the kubelet waits until the shim is wired. Earlier notices are reported then.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class Wired(Protocol):
-    """The wired shim: what answers the kubelet, and what reports."""
+    """The wired shim: driver and health source for the kubelet, and receiver of notices."""
 
     @property
     def driver(self) -> Driver:
-        """Return what answers Prepare and Unprepare."""
+        """Return the implementation of Prepare and Unprepare."""
 
     @property
     def devices(self) -> "HealthSource":
@@ -48,7 +48,7 @@ class KubeletEndpoint:
     """A Driver and a HealthSource that wait for those of the shim."""
 
     def __init__(self, sockets: Sockets) -> None:
-        """Prepare; nothing is opened before the worker runs."""
+        """Create the endpoint; nothing is opened before the worker runs."""
         self._shim: asyncio.Future[Wired] = asyncio.get_running_loop().create_future()
         self._reports: list[Callable[[Wired], None]] = []
         services = (*dra_services(self), *health_services(self))
@@ -56,7 +56,7 @@ class KubeletEndpoint:
         self.worker = Worker("kubelet", self.plugin.run)
 
     def wire(self, shim: Wired) -> None:
-        """Answer and report by this shim from now on."""
+        """Use this shim for calls and notices from now on."""
         self._shim.set_result(shim)
         for report in self._reports:
             report(shim)

@@ -9,7 +9,7 @@ import structlog
 from dranet_nri.component.log import logger
 from dranet_nri.component.notice import LogNotice
 
-QUIET_S: Final = 60.0  # the same error is logged once in this time
+QUIET_S: Final = 60.0  # seconds in which a limited notice is logged once
 
 
 class LogSink:
@@ -21,7 +21,7 @@ class LogSink:
         self._logged: dict[tuple[str, ...], float] = {}
 
     def of(self, room: str) -> Callable[[LogNotice], None]:
-        """Return the function that writes the notices of a room."""
+        """Return a function that writes notices with the logger of a room."""
         return partial(self._write, logger(room))
 
     def _write(self, log: structlog.typing.FilteringBoundLogger, notice: LogNotice) -> None:

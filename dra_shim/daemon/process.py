@@ -79,10 +79,10 @@ class ShimDaemon:
                 raise group.exceptions[0] from group
 
     async def _serve_kubelet(self, endpoint: KubeletEndpoint, stack: AsyncExitStack) -> None:
-        """Own the node, then serve the sockets."""
+        """Take the instance locks, then serve the sockets."""
         who, settings = f"pid {os.getpid()}", self._settings
         await stack.enter_async_context(only_instance(self._sockets.lock, who, self._wait_for))
-        # Keeps `dra-shim allocate` from the records, where its own would be orphans.
+        # Excludes `dra-shim allocate`, whose records the orphan collector would remove.
         settings.state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         lock = settings.state.daemon_lock
         await stack.enter_async_context(only_instance(lock, who, self._wait_for))
@@ -95,7 +95,7 @@ class ShimDaemon:
         self._may_load.set()
 
     async def _work(self, endpoint: KubeletEndpoint, stack: AsyncExitStack) -> None:
-        """Load and wire the shim, then keep its workers at work."""
+        """Load and wire the shim, then supervise its workers."""
         await self._may_load.wait()
         shim = (await in_thread(_load_shim))(
             self._settings, self._environ, self._sockets, endpoint.plugin
@@ -105,10 +105,10 @@ class ShimDaemon:
         await self._owned.wait()
         gc.freeze()  # permanent objects; a collection of them would stop a Prepare for 0.1 s
         endpoint.wire(shim)
-        await Supervisor(shim.parts(), shim.failed, clock=time.monotonic).run()
+        await Supervisor(shim.workers(), shim.failed, clock=time.monotonic).run()
 
     def _wait_for(self, other: str) -> None:
-        """Log that another instance owns the node; meanwhile the settings can be checked."""
+        """Log the owner of the instance lock, and allow to load the shim, which checks settings."""
         log = logger("parts")
         log.warning("another instance runs on this node, waiting for it to end", who=other)
         self._may_load.set()

@@ -15,7 +15,7 @@ from dra_shim.prepare import (
     OrphanRemoved,
     ProfileReleaser,
     Providers,
-    Turn,
+    RunLocked,
 )
 from dra_shim.settings.common import StatePaths
 from dra_shim.settings.providers import ProviderSettings
@@ -23,8 +23,8 @@ from dra_shim.settings.providers import ProviderSettings
 SYSFS = Path("/sys")
 
 
-class ProviderParts:
-    """Providers of one node.
+class NodeProviders:
+    """Cloud and profile providers of one node.
 
     Attributes:
         clouds: facts of devices from the cloud.
@@ -51,17 +51,17 @@ class ProviderParts:
             sysfs: mount point of sysfs.
         """
         self._webhook = Webhook(settings.webhook) if settings.webhook else None
-        described: Provider | None = WebhookProvider(self._webhook) if self._webhook else None
-        detection = Detection(Machine(sysfs, labels), settings.hint, described)
+        provider: Provider | None = WebhookProvider(self._webhook) if self._webhook else None
+        detection = Detection(Machine(sysfs, labels), settings.hint, provider)
         self.clouds = CloudDirectory(detection.provider, changed, notify)
         self._profiles = self._webhook if settings.webhook_has_profiles else None
         self._store = ProfileStore(state.profiles)
         self.providers = Providers(self._store, self.clouds, self._profiles)
         self._releaser: ProfileReleaser | None = None
 
-    async def release(self, in_turn: Turn, notify: Notify) -> None:
+    async def release(self, run_locked: RunLocked, notify: Notify) -> None:
         """Release profiles until cancelled."""
-        self._releaser = ProfileReleaser(self._store, self._profiles, in_turn, notify)
+        self._releaser = ProfileReleaser(self._store, self._profiles, run_locked, notify)
         await self._releaser.run()
 
     def on_prepare(self, notice: Notice) -> None:

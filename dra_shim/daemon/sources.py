@@ -17,13 +17,15 @@ from dra_shim.kubeapi import (
     NotFoundError,
     NotServedError,
     RejectedError,
+    object_at,
+    objects_at,
 )
 from dra_shim.kubeapi import UnavailableError as NoAnswerError
 from dra_shim.prepare import ApiUnavailableError, NotYetError
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 
-ADDRESSES_S: Final = 5.0  # seconds; a scan waits for the answer
+ADDRESSES_S: Final = 5.0  # seconds; a scan waits for the addresses
 
 
 class ServerSource:
@@ -46,8 +48,8 @@ class ServerSource:
         """Return the addresses of a Node; see AddressSource.
 
         Raises:
-            UnavailableError: the server does not answer now, or has no such Node.
-            NotYetError: the server refuses; names the missing right.
+            ApiUnavailableError: the server does not answer now, or has no such Node.
+            NotYetError: the server refuses; the text names the missing permission.
         """
         try:
             async with asyncio.timeout(self._addresses_s):
@@ -73,10 +75,8 @@ class ServerSource:
                 document = await self._read(NODE, ObjectRef("", node, ""))
         except (TimeoutError, RefusedError) as error:
             raise CloudError(f"get Node {node}: {str(error) or 'no answer in time'}") from error
-        metadata = (document or {}).get("metadata")
-        labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
-        found = labels.items() if isinstance(labels, Mapping) else ()
-        return {str(name): str(value) for name, value in found}
+        labels = object_at(document, "metadata", "labels")
+        return {str(name): str(value) for name, value in labels.items()}
 
     async def _read(self, kind: Kind, ref: ObjectRef) -> Mapping[str, object] | None:
         try:
@@ -85,8 +85,7 @@ class ServerSource:
             return None
         except NoAnswerError as error:
             raise ApiUnavailableError(str(error), error.after_s) from error
-        # a server that has just started answers this too
-        except (RejectedError, NotServedError) as error:
+        except (RejectedError, NotServedError) as error:  # also of a server that has just started
             raise NotYetError(str(error)) from error
         except ApiError as error:
             raise RefusedError(str(error)) from error
@@ -99,10 +98,8 @@ def _addresses(node: Mapping[str, object]) -> Iterator[str]:
     list the addresses of all NICs, including those for pods.
     """
     kinds: set[tuple[str, int]] = set()
-    status = node.get("status")
-    listed = status.get("addresses") if isinstance(status, Mapping) else None
-    for listed_address in listed if isinstance(listed, list) else ():
-        text = listed_address.get("address") if isinstance(listed_address, Mapping) else None
+    for listed_address in objects_at(node, "status", "addresses"):
+        text = listed_address.get("address")
         with suppress(ValueError):  # Hostname, InternalDNS
             address = ip_address(text if isinstance(text, str) else "")
             kind = (str(listed_address.get("type")), address.version)

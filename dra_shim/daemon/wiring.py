@@ -1,4 +1,4 @@
-"""Construction of the shim: its components, and the notices among them.
+"""Construction of the shim: its components, and the delivery of their notices.
 
 This module imports all rooms of the daemon. `process.py` loads it when the kubelet's sockets are
 open.
@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from dra_shim.cel import SelectorError, filter_devices
 from dra_shim.daemon.delayed_notices import DelayedNotices
 from dra_shim.daemon.log_sink import LogSink
-from dra_shim.daemon.providers import ProviderParts
+from dra_shim.daemon.providers import NodeProviders
 from dra_shim.daemon.sources import ServerSource
 from dra_shim.discovery import DeviceSelection, NodeDevices, NodeOptions
 from dra_shim.kubeapi import ApiClient, HttpClient, rest_config_of
@@ -31,7 +31,7 @@ from dra_shim.prepare import (
 from dra_shim.resourceslice import ResourceSliceController
 from dra_shim.settings.run import RunSettings
 from dra_shim.status import StatusController
-from dra_shim.web import HealthChecks, MeteredDriver, Metrics, PluginSigns, WebServer, pages
+from dra_shim.web import HealthChecks, MeteredDriver, Metrics, PluginTelemetry, WebServer, pages
 from dranet_nri.component.supervisor import Worker, WorkerFailed
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import boot_id
@@ -44,7 +44,7 @@ CHECKPOINT: Final = "dra_manager_state"  # of the kubelet, in its directory
 
 
 class Shim:
-    """Shim of one node; call `close` when its workers have ended."""
+    """Components of one node's shim; call `close` when its workers have ended."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class Shim:
         Raises:
             InvalidValueError: a setting is not usable, or there is no access to an API server.
         """
-        access = rest_config_of(settings.kubeconfig, environ)
-        choice = DeviceSelection(
+        rest_config = rest_config_of(settings.kubeconfig, environ)
+        selection = DeviceSelection(
             settings.filter, settings.shared, settings.include, settings.exclude,
             settings.numa_lists, settings.uplinks, settings.move_ipoib, settings.parents,
         )  # fmt: skip
         _check_expressions(settings)
         parse_vm_size(settings.azure_size)
-        self._api = api = ApiClient(HttpClient(access))
+        self._api = api = ApiClient(HttpClient(rest_config))
         log_sink = LogSink(time.monotonic)
         metrics = Metrics()
         self._settings = settings
@@ -79,40 +79,40 @@ class Shim:
         self._log_prepare = log_sink.of("prepare")
         self._prepare_notices = DelayedNotices(self._on_prepare)
         self._metrics = metrics
-        on_status = _both(log_sink.of("status"), metrics.status.on_status)
-        self._reporter = StatusController(api, settings.state, settings.node, on_status)
-        on_slices = _both(log_sink.of("slices"), metrics.server.on_slices)
-        self._publisher = ResourceSliceController(api, settings.node, on_slices)
-        self._source = ServerSource(api)
-        self._providers = ProviderParts(
+        on_status = _notify_both(log_sink.of("status"), metrics.status.on_status)
+        self._status = StatusController(api, settings.state, settings.node, on_status)
+        on_slices = _notify_both(log_sink.of("slices"), metrics.server.on_slices)
+        self._slices = ResourceSliceController(api, settings.node, on_slices)
+        self._server = ServerSource(api)
+        self._providers = NodeProviders(
             settings.providers,
             settings.state,
-            lambda: self._source.labels(settings.node),
-            lambda: self.devices.rescan(),
+            lambda: self._server.labels(settings.node),
+            lambda: self.devices.request_scan(),
             log_sink.of("node"),
         )
         self.devices = NodeDevices(
-            NodeOptions(choice, settings.azure_size, rescan_s=settings.rescan_s),
+            NodeOptions(selection, settings.azure_size, rescan_s=settings.rescan_s),
             settings.state,
             settings.node,
-            self._source,
-            self._publisher.offer,
-            _both(log_sink.of("node"), metrics.on_node),
+            self._server,
+            self._slices.publish,
+            _notify_both(log_sink.of("node"), metrics.on_node),
             clouds=self._providers.clouds,
         )
         self._preparer = self._new_preparer()
         self.driver = MeteredDriver(self._preparer, metrics.calls)
-        self._web = self._web_at(sockets, plugin)
+        self._web = self._web_server(sockets, plugin)
         checkpoint = settings.kubelet_root / CHECKPOINT
         self._orphan_collector = OrphanCollector(
-            self._source, self._preparer, checkpoint, self._prepare_notices.add
+            self._server, self._preparer, checkpoint, self._prepare_notices.add
         )
-        self._adoption = MigrationController(
-            api, settings.node, settings.state, self._prepare_before, log_sink.of("node")
+        self._migration = MigrationController(
+            api, settings.node, settings.state, self._adopt_claims, log_sink.of("node")
         )
 
     def close(self) -> None:
-        """Close the records, and report what was not reported yet."""
+        """Close the records, and report the delayed notices."""
         self._preparer.close()
         self._prepare_notices.flush()
 
@@ -121,13 +121,13 @@ class Shim:
         await self._providers.close()
         await self._api.close()
 
-    def parts(self) -> tuple[Worker, ...]:
+    def workers(self) -> tuple[Worker, ...]:
         """Return the workers, for the supervisor."""
         return (
             Worker("devices", self.devices.run),
             Worker("adoption", self._adopt),
             Worker("slices", self._publish),
-            Worker("status", self._reporter.run),
+            Worker("status", self._status.run),
             Worker("sweep", self._orphan_collector.run),
             Worker("cloud", self._providers.clouds.run),
             Worker("profiles", self._release_profiles),
@@ -144,21 +144,21 @@ class Shim:
         self._log_sink.of("kubelet")(notice)
         self._metrics.calls.on_kubelet(notice)
 
-    def _web_at(self, sockets: Sockets, plugin: KubeletPlugin) -> WebServer:
+    def _web_server(self, sockets: Sockets, plugin: KubeletPlugin) -> WebServer:
         settings, metrics = self._settings, self._metrics
         checks = HealthChecks.of(sockets, plugin, lambda: metrics.server.published)
-        shown = pages(metrics, PluginSigns(settings.state.run), checks)
-        return WebServer(settings.bind_address, shown, self._log_sink.of("parts"))
+        page_by_path = pages(metrics, PluginTelemetry(settings.state.run), checks)
+        return WebServer(settings.bind_address, page_by_path, self._log_sink.of("parts"))
 
     async def _adopt(self) -> None:
-        """Migrate claims, then wait, because a worker does not return."""
+        """Migrate claims, then wait for ever, because a worker does not return."""
         with self._preparer.adopting():
-            await self._adoption.run()
+            await self._migration.run()
         await asyncio.Event().wait()
 
     async def _publish(self) -> None:
-        await self._adoption.awaited()
-        await self._publisher.run()
+        await self._migration.until_publishable()
+        await self._slices.run()
 
     async def _release_profiles(self) -> None:
         await self._providers.release(self._preparer.without_record, self._prepare_notices.add)
@@ -166,23 +166,23 @@ class Shim:
     def _new_preparer(self) -> Preparer:
         settings = self._settings
         return Preparer(
-            Sources(self._source, self._source, self.devices),
+            Sources(self._server, self._server, self.devices),
             settings.state,
             PrepareSettings(settings.node, boot_id(), settings.first_valid_config),
             self._prepare_notices.add,
             providers=self._providers.providers,
         )
 
-    async def _prepare_before(
-        self, claims: Sequence[ObjectRef], before: Mapping[str, Device]
+    async def _adopt_claims(
+        self, claims: Sequence[ObjectRef], previous: Mapping[str, Device]
     ) -> Mapping[str, PrepareResult]:
-        """Record claims whose devices may sit in pods that another driver gave them to."""
-        return await self._preparer.adopt(claims, PreviousDevices(self.devices, before))
+        """Record claims of a previous driver, whose devices may be in pods."""
+        return await self._preparer.adopt(claims, PreviousDevices(self.devices, previous))
 
     def _on_prepare(self, notice: Notice) -> None:
         self._log_prepare(notice)
         self._metrics.calls.on_prepare(notice)
-        self._reporter.notify(notice)
+        self._status.notify(notice)
         self._providers.on_prepare(notice)
 
 
@@ -194,7 +194,7 @@ def _check_expressions(settings: RunSettings) -> None:
             raise InvalidValueError(f"{flag}: {error}") from error
 
 
-def _both(one: Callable[[N], None], other: Callable[[N], None]) -> Callable[[N], None]:
+def _notify_both(one: Callable[[N], None], other: Callable[[N], None]) -> Callable[[N], None]:
     def notify(notice: N) -> None:
         one(notice)
         other(notice)

@@ -1,5 +1,4 @@
-"""Discovery controller: publishes devices, and reports them to Prepare and their health to the
-kubelet.
+"""Discovery controller: scans the node for ResourceSlices, Prepare and the kubelet's device health.
 
 Rules:
 1. An event triggers a scan, and the scan reads the state. The event loop never waits for the
@@ -21,7 +20,7 @@ from dra_shim.discovery import notices
 from dra_shim.discovery.host import Host, LiveHost
 from dra_shim.discovery.node_addresses import AddressSource, NodeAddresses
 from dra_shim.discovery.reporter import HealthReporter
-from dra_shim.discovery.scanner import CloudFacts, NoCloud, NodeScanner
+from dra_shim.discovery.scanner import CloudFacts, NodeScanner
 from dra_shim.discovery.schedule import ScanSchedule
 from dra_shim.discovery.snapshot import DeviceSelection
 from dra_shim.pool import DriverResources, HealthReport
@@ -42,14 +41,14 @@ class NodeOptions:
     """Options of a node's scans.
 
     Attributes:
-        choice: the selection of published devices.
+        selection: the selection of published devices.
         azure_size: Azure VM size of this node, "" if unknown.
         sysfs: mount point of a sysfs of this network namespace.
         rescan_s: seconds between full scans.
         hang_timeout_s: seconds after which a scan is reported as hung.
     """
 
-    choice: DeviceSelection = field(default_factory=DeviceSelection)
+    selection: DeviceSelection = field(default_factory=DeviceSelection)
     azure_size: str = ""
     sysfs: Path = SYSFS
     rescan_s: float = RESCAN_S
@@ -65,11 +64,11 @@ class NodeDevices:
         state: StatePaths,
         node: str,
         addresses: AddressSource,
-        offer: Callable[[DriverResources], None],
+        publish: Callable[[DriverResources], None],
         notify: notices.Notify,
         *,
+        clouds: CloudFacts,
         host: Host | None = None,
-        clouds: CloudFacts | None = None,
         timing: LoopClock = REAL,
     ) -> None:
         """Create the controller; `run` scans the node.
@@ -79,30 +78,35 @@ class NodeDevices:
             state: locations of the records.
             node: name of the node and of its pool.
             addresses: source of the addresses of Nodes.
-            offer: called with the devices after each scan, changed or not; must not raise.
+            publish: called with the devices after each scan, changed or not; must not raise.
             notify: called with each change; must not raise.
+            clouds: facts from a cloud provider.
             host: the host to scan, None for this node.
-            clouds: facts from a cloud provider, None for none.
             timing: clock and timers.
 
         Raises:
             SelectorError: an expression of the options cannot be compiled.
             InvalidValueError: the size is unknown.
         """
-        options.choice.check()
+        options.selection.check()
         self._state, self._notify = state, notify
         self._host = host or LiveHost(options.sysfs, options.azure_size)
         node_addresses = NodeAddresses(addresses, node, timing.clock)
         self._scanner = NodeScanner(
-            self._host, node_addresses, options.choice, options.hang_timeout_s, notify, state.run,
-            clouds or NoCloud(),
-        )  # fmt: skip
-        self._reporter = HealthReporter(offer, notify, timing.clock())
+            self._host,
+            node_addresses,
+            options.selection,
+            options.hang_timeout_s,
+            notify,
+            state.run,
+            clouds,
+        )
+        self._reporter = HealthReporter(publish, notify, timing.clock())
         self._clock, self._wakeup = timing.clock, Wakeup(timing)
         self._rescan_s, self._schedule = options.rescan_s, ScanSchedule(options.rescan_s)
         self._scan_lock = asyncio.Lock()
-        self._scans = self._last_full_scan = 0  # number of scans, and of the last full scan
-        self._records_cache: RecordCache | None = None
+        self._scans = self._last_full_scan = 0  # numbers of the last scan and the last full scan
+        self._open_records: RecordCache | None = None
         self._listening = asyncio.Event()
 
     async def run(self) -> None:
@@ -114,20 +118,20 @@ class NodeDevices:
             OSError: the records cannot be read, or no events can be received.
         """
         with (
-            RecordCache(self._state) as held,
-            self._host.listening(self._request_scan, self._notify),
-            closing(DeferredReader(held.filenos(), partial(self._on_records, held))),
+            RecordCache(self._state) as records,
+            self._host.listening(self.request_scan, self._notify),
+            closing(DeferredReader(records.filenos(), partial(self._on_records, records))),
         ):
-            # events before this point were not received
+            # A scan is due at once, because events before this point were not received.
             self._schedule = ScanSchedule(self._rescan_s)
-            self._records_cache = held
+            self._open_records = records
             self._listening.set()
             try:
                 while True:
                     await self._wakeup.until(lambda: self._schedule.due)
                     await self._scan_if_due()
             finally:
-                self._records_cache = None
+                self._open_records = None
                 self._listening.clear()
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
@@ -139,43 +143,39 @@ class NodeDevices:
             StateError: a record cannot be read now.
             OSError: sysfs or the records cannot be read now.
         """
-        if not self._reporter.view.allocatable.keys() >= set(names):
-            await self._scan_again()
-        allocatable = self._reporter.view.allocatable
+        if not self._reporter.snapshot.allocatable.keys() >= set(names):
+            await self._full_scan()
+        allocatable = self._reporter.snapshot.allocatable
         return {name: allocatable[name] for name in names if name in allocatable}
 
     def conflicts(self) -> Mapping[str, frozenset[str]]:
         """Implement NodeSource."""
-        return self._reporter.view.conflicts
+        return self._reporter.snapshot.conflicts
 
     async def health(self, last: int | None) -> HealthReport:
         """Implement HealthSource."""
         return await self._reporter.health(last)
 
-    # ------------------------------------------------------------------- when
+    # ------------------------------------------------------------------- schedule
 
-    def rescan(self) -> None:
-        """Request a scan, because facts of a provider changed."""
-        self._request_scan()
-
-    def _request_scan(self) -> None:
-        """Request a scan."""
+    def request_scan(self) -> None:
+        """Request a scan, after an event or a change of facts."""
         self._schedule.request(self._clock())
         self._wakeup.wake()
 
-    def _on_records(self, held: RecordCache) -> None:
-        held.take_in()
-        self._request_scan()
+    def _on_records(self, records: RecordCache) -> None:
+        records.read_changes()
+        self.request_scan()
 
     # ------------------------------------------------------------------ scanning
 
     async def _scan_if_due(self) -> None:
         async with self._scan_lock:
             if self._schedule.due <= self._clock():
-                with suppress(DranetError, OSError):  # reported by _look, which schedules a retry
+                with suppress(DranetError, OSError):  # _scan reports it and schedules a retry
                     await self._scan(full=False)
 
-    async def _scan_again(self) -> None:
+    async def _full_scan(self) -> None:
         """Run a full scan, unless one begins after this call."""
         next_scan = self._scans + 1
         async with self._scan_lock:
@@ -183,11 +183,11 @@ class NodeDevices:
                 await self._scan(full=True)
 
     async def _scan(self, *, full: bool) -> None:
-        held = await self._records()
+        records = await self._records()
         self._scans += 1
         full = self._schedule.begin(self._clock()) or full
         try:
-            view = await self._scanner.scan(held, full=full)
+            snapshot = await self._scanner.scan(records, full=full)
         except (DranetError, OSError) as error:
             self._notify(notices.ScanFailed(error, self._schedule.failed(self._clock())))
             self._wakeup.wake()
@@ -197,10 +197,10 @@ class NodeDevices:
         self._schedule.ended(now, full=full)
         if full:
             self._last_full_scan = self._scans
-        self._reporter.publish(view, now)
+        self._reporter.publish(snapshot, now)
 
     async def _records(self) -> RecordCache:
         """Return the cache of records; wait until it is open."""
-        while self._records_cache is None:
+        while self._open_records is None:
             await self._listening.wait()
-        return self._records_cache
+        return self._open_records

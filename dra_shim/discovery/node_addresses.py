@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from dranet_nri.errors import DranetError
 
-AGAIN_S: Final = 300.0  # seconds, as often as a kubelet reports an unchanged Node
+REFRESH_S: Final = 300.0  # seconds, as often as a kubelet reports an unchanged Node
 RETRY_S: Final = 60.0  # seconds after an error, or until the cloud has set the addresses
 
 
@@ -63,5 +63,5 @@ class NodeAddresses:
                     raise
                 self._due = self._clock() + RETRY_S
             else:
-                self._due = self._clock() + (AGAIN_S if self._addresses else RETRY_S)
+                self._due = self._clock() + (REFRESH_S if self._addresses else RETRY_S)
         return self._addresses

@@ -1,4 +1,4 @@
-"""Events of the discovery controller."""
+"""Notices of the discovery controller."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Final
 
 from dranet_nri.component.notice import LogLine, LogNotice
 
-MAX_NAMES: Final = 100  # in a line: a runtime cuts one at 16 KiB, and a name has 63 bytes
+MAX_NAMES: Final = 100  # per line: a runtime cuts lines at 16 KiB, and a name has up to 63 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +14,10 @@ class DevicesChanged(LogNotice):
     """The devices to publish changed.
 
     Attributes:
-        devices: how many there are now.
-        rdma: how many of them have RDMA.
-        appeared: their names.
-        withdrawn: (name, why) of those that are offered no longer.
+        devices: number of published devices.
+        rdma: number of those with RDMA.
+        appeared: names of new devices.
+        withdrawn: (name, reason) of devices that are not published any more.
     """
 
     log = LogLine("info", "devices")
@@ -37,15 +37,15 @@ class DevicesChanged(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class DevicesExcluded(LogNotice):
-    """Devices are withheld for one reason: hardware that the previous scan did not withhold for it.
+    """Hardware is excluded for a reason for which the previous scan did not exclude it.
 
-    A withdrawal is not reported again. Virtual devices come and go with pods: none is named, and
-    the first scan reports how many the flags drop.
+    A withdrawn device is not reported again. Virtual devices come and go with pods: they are not
+    named, and only the first scan reports how many the flags exclude.
 
     Attributes:
-        reason: why; it begins with the interface's name where that is not the device's.
-        devices: names of those that are PCI functions, or on one, or have RDMA; sorted.
-        virtual: how many others; 0 after the first scan.
+        reason: the reason; it begins with the interface's name if that is not the device's name.
+        devices: sorted names of excluded devices that are PCI functions, or on one, or have RDMA.
+        virtual: number of others; 0 after the first scan.
     """
 
     log = LogLine("info", "devices excluded")
@@ -64,7 +64,7 @@ class DevicesExcluded(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class DeviceUnhealthy(LogNotice):
-    """A device is not well; it is tainted until it recovers."""
+    """A device is unhealthy; it is tainted until it recovers."""
 
     log = LogLine("warning", "device unhealthy")
     device: str
@@ -90,10 +90,10 @@ class ScanFailed(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class ScanHung(LogNotice):
-    """A scan has taken so many seconds; the kernel keeps its thread. It blocks nothing else.
+    """A scan has not returned from the kernel for `seconds`. Other work continues.
 
     Attributes:
-        doing: what the thread is at.
+        doing: current step of the scan.
     """
 
     log = LogLine("error", "node scan hangs in the kernel")
@@ -115,7 +115,7 @@ class EventSourceLost(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class TcxFileUnreadable(LogNotice):
-    """The plugin's TCX file cannot be read. Its previous content counts."""
+    """The plugin's TCX file cannot be read. Its previous content remains valid."""
 
     log = LogLine("warning", "file of TCX programs and links of other namespaces unreadable")
     error: Exception

@@ -1,6 +1,7 @@
 """One scan of the node: host facts joined with the records read before and after it.
 
-A device that moves between host and pod during a scan is in one of the two readings or in the scan.
+A device that moves between host and pod during a scan is in at least one of the two readings or the
+scan.
 """
 
 from collections.abc import Iterable
@@ -29,18 +30,6 @@ class CloudFacts(Protocol):
         """Set the devices; return whether new facts arrived."""
 
 
-class NoCloud:
-    """Facts outside a cloud: none."""
-
-    def enriched(self, device: Device) -> Device:
-        """Return the device unchanged."""
-        return device
-
-    async def update_devices(self, devices: Iterable[Device]) -> bool:  # noqa: ARG002
-        """Return that there are no new facts."""
-        return False
-
-
 class NodeScanner:
     """Scanner of one node, on threads; the event loop never waits for the kernel."""
 
@@ -48,7 +37,7 @@ class NodeScanner:
         self,
         host: Host,
         node_addresses: NodeAddresses,
-        choice: DeviceSelection,
+        selection: DeviceSelection,
         hang_timeout_s: float,
         notify: Notify,
         plugin: Path,
@@ -59,7 +48,7 @@ class NodeScanner:
         Args:
             host: the host to scan.
             node_addresses: addresses of the Node.
-            choice: the selection of published devices.
+            selection: the selection of published devices.
             hang_timeout_s: seconds after which a scan is reported as hung.
             notify: called for a hung scan; must not raise.
             plugin: directory of the plugin, with facts that need privileges.
@@ -67,22 +56,22 @@ class NodeScanner:
         """
         self._host = host
         self._node_addresses = node_addresses
-        self._choice = choice
+        self._selection = selection
         self._clouds = clouds
         self._uplinks: Uplinks | None = None  # by the last scan
         self._memo = Memo()
         # functions, by the last scan that found their RDMA device
-        self._had_rdma: dict[str, Device] = {}
+        self._last_with_rdma: dict[str, Device] = {}
         self._tcx = TcxSource(plugin, notify)
         self._hang_timeout = HangTimeout(
             hang_timeout_s, lambda doing: notify(ScanHung(doing, hang_timeout_s))
         )
 
-    async def scan(self, held: RecordCache, *, full: bool) -> NodeSnapshot:
+    async def scan(self, records: RecordCache, *, full: bool) -> NodeSnapshot:
         """Return a snapshot of the node, with the devices that records assign to pods.
 
         Args:
-            held: the records.
+            records: the records of both processes.
             full: read everything; see Host.
 
         Raises:
@@ -92,21 +81,23 @@ class NodeScanner:
             OSError: sysfs or the records cannot be read now.
         """
         addresses = await self._node_addresses.addresses()
-        before = held.devices()
+        before = records.devices()
         scan = partial(self._host.scan, full=full, tcx=self._tcx.facts())
         facts = await in_thread(scan, self._hang_timeout)
-        recorded = tuple((before | held.devices()).values())
-        self._uplinks = uplinks_of(facts, addresses, self._uplinks, self._choice.uplinks)
-        self._had_rdma |= with_rdma(recorded)
-        node, had = self._node_addresses.node, dict(self._had_rdma)
-        snapshot = partial(
+        recorded = tuple((before | records.devices()).values())
+        self._uplinks = uplinks_of(facts, addresses, self._uplinks, self._selection.uplinks)
+        self._last_with_rdma |= with_rdma(recorded)
+        node, last_with_rdma = self._node_addresses.node, dict(self._last_with_rdma)
+        take_snapshot = partial(
             snapshot_of,
-            *(node, facts, recorded, self._choice, self._uplinks, held.failing(), had),
+            *(node, facts, recorded, self._selection, self._uplinks),
+            records.attach_failures(),
+            last_with_rdma,
             self._clouds.enriched,
             self._memo,
         )
-        view = await in_thread(snapshot)
-        if await self._clouds.update_devices(view.allocatable.values()):
-            view = await in_thread(snapshot)
-        self._had_rdma |= with_rdma(view.allocatable.values())
-        return view
+        snapshot = await in_thread(take_snapshot)
+        if await self._clouds.update_devices(snapshot.allocatable.values()):
+            snapshot = await in_thread(take_snapshot)
+        self._last_with_rdma |= with_rdma(snapshot.allocatable.values())
+        return snapshot

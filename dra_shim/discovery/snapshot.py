@@ -53,7 +53,7 @@ from dranet_nri.model import DEFAULT_FILTER, Device, is_representor
 LINK_IN_POD: Final = "in a pod: its link is not visible on the node"
 NO_DEVICES: Final[Mapping[str, Device]] = MappingProxyType({})
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-WORDS: Final[Mapping[str, str]] = {
+EXPLANATIONS: Final[Mapping[str, str]] = {
     NO_CARRIER: "its link is up without carrier",
     NO_INTERFACE: "its interface is not on the host: it is with its driver or in another namespace",
     NO_DRIVER: "no network driver is bound to its PCI function: load the driver",
@@ -103,7 +103,7 @@ class NodeSnapshot:
 
     Attributes:
         devices: published devices by name.
-        resources: the same, for the publisher.
+        resources: the same, for the ResourceSlice controller.
         unhealthy: device → its unhealthy reason, one word.
         health: health of the published devices, sorted by name.
         excluded: (name, reason) of devices that are not published.
@@ -125,7 +125,7 @@ class NodeSnapshot:
 
     @property
     def rdma(self) -> int:
-        """Return how many devices have RDMA."""
+        """Return the number of devices with RDMA."""
         return sum(bool(device.rdma_devices) for device in self.devices.values())
 
 
@@ -133,10 +133,10 @@ def snapshot_of(
     node: str,
     facts: HostFacts,
     recorded: Sequence[Device],
-    choice: DeviceSelection,
+    selection: DeviceSelection,
     uplinks: Uplinks | None = None,
-    failing: Mapping[str, str] = _NONE,
-    had_rdma: Mapping[str, Device] = NO_DEVICES,
+    attach_failures: Mapping[str, str] = _NONE,
+    last_with_rdma: Mapping[str, Device] = NO_DEVICES,
     enrich: Callable[[Device], Device] = lambda device: device,
     memo: Memo | None = None,
 ) -> NodeSnapshot:
@@ -146,10 +146,10 @@ def snapshot_of(
         node: name of the node and of its pool.
         facts: facts of the scan.
         recorded: devices that records assign to pods, with their facts at allocation.
-        choice: the selection of published devices.
+        selection: the selection of published devices.
         uplinks: uplinks by the same facts; None if the facts are complete.
-        failing: device → reason why it is not in its pod.
-        had_rdma: functions by name, by the last scan that found their RDMA device.
+        attach_failures: device → reason why it is not in its pod.
+        last_with_rdma: functions by name, by the last scan that found their RDMA device.
         enrich: adds the attributes of a cloud provider.
         memo: cache of this node's scans, None to compute everything.
 
@@ -159,61 +159,67 @@ def snapshot_of(
     memo = memo or Memo()
     memo.begin()
     lists = memo.get(near_of, (facts.numa_near,), lambda: near_of(facts))
-    near = lists if choice.numa_lists else None
-    inventory, without_rdma = _as_with_rdma(
+    near = lists if selection.numa_lists else None
+    inventory, without_rdma = _with_previous_rdma(
         inventory_from_facts(
             facts,
             uplinks,
-            choice.include,
-            move_ipoib=choice.move_ipoib,
-            parents=choice.parents,
+            selection.include,
+            move_ipoib=selection.move_ipoib,
+            parents=selection.parents,
             memo=memo,
         ),
-        had_rdma,
+        last_with_rdma,
     )
     inventory = replace(inventory, devices=tuple(map(enrich, inventory.devices)))
-    offered = node_inventory(
-        inventory, recorded, DeviceUsage(), choice.filter, choice.shared, near=near
+    publishable = node_inventory(
+        inventory, recorded, DeviceUsage(), selection.filter, selection.shared, near=near
     )
-    unwanted = dict(_unwanted(offered.devices, choice))
-    devices = {device.name: device for device in offered.devices if device.name not in unwanted}
-    missed = dict.fromkeys(without_rdma & devices.keys(), NO_RDMA)
-    unhealthy = {**missed, **unhealthy_reasons(facts, devices.values())}
-    troubles = {
-        **failing,
-        **{name: f"{reason}: {WORDS[reason]}" for name, reason in unhealthy.items()},
+    deselected = dict(_deselected(publishable.devices, selection))
+    devices = {
+        device.name: device for device in publishable.devices if device.name not in deselected
+    }
+    lost_rdma = dict.fromkeys(without_rdma & devices.keys(), NO_RDMA)
+    unhealthy = {**lost_rdma, **unhealthy_reasons(facts, devices.values())}
+    messages = {
+        **attach_failures,
+        **{name: f"{reason}: {EXPLANATIONS[reason]}" for name, reason in unhealthy.items()},
     }
     in_pods = _in_pods(facts, devices, {device.name for device in recorded})
-    excluded = (*offered.excluded, *unwanted.items())
+    excluded = (*publishable.excluded, *deselected.items())
     hardware = _hardware(facts, (*inventory.devices, *recorded)) & dict(excluded).keys()
-    chosen = set(excluded) - set(inventory.excluded)
-    there = with_shared(merge_recorded(inventory, recorded), choice.shared, near).devices
+    by_selection = set(excluded) - set(inventory.excluded)
+    allocatable = with_shared(merge_recorded(inventory, recorded), selection.shared, near).devices
     physical = physical_functions(facts)
     return NodeSnapshot(
         devices,
-        driver_resources(node, devices.values(), offered.shared, unhealthy, physical, near, memo),
+        driver_resources(
+            node, devices.values(), publishable.shared, unhealthy, physical, near, memo
+        ),
         unhealthy,
-        tuple(_health(node, name, troubles.get(name, ""), name in in_pods) for name in devices),
+        tuple(_health(node, name, messages.get(name, ""), name in in_pods) for name in devices),
         tuple(sorted(excluded)),
         frozenset(hardware),
-        Counter(why for name, why in chosen if name not in hardware),
-        {device.name: device for device in there},
-        conflicts_of(there, offered.shared, physical),
+        Counter(reason for name, reason in by_selection if name not in hardware),
+        {device.name: device for device in allocatable},
+        conflicts_of(allocatable, publishable.shared, physical),
     )
 
 
-def _as_with_rdma(
-    inventory: Inventory, had: Mapping[str, Device]
+def _with_previous_rdma(
+    inventory: Inventory, last_with_rdma: Mapping[str, Device]
 ) -> tuple[Inventory, frozenset[str]]:
-    """Return functions whose RDMA device is missing with their previous facts, and their names.
+    """Return the inventory with the last facts of functions that lost RDMA, and their names.
 
-    The driver is being reloaded, or the RDMA device is in another namespace. Without this, a pod
-    that needs RDMA would start without it.
+    Their driver is being reloaded, or the RDMA device is in another namespace. Without the last
+    facts, a pod that needs RDMA would start without it.
     """
     without_rdma = {
-        device.name: had[device.name]
+        device.name: last
         for device in inventory.devices
-        if not device.rdma_devices and device.name in had and had[device.name].key == device.key
+        if not device.rdma_devices
+        and (last := last_with_rdma.get(device.name)) is not None
+        and last.key == device.key
     }
     devices = tuple(without_rdma.get(device.name, device) for device in inventory.devices)
     return replace(inventory, devices=devices), frozenset(without_rdma)
@@ -224,13 +230,13 @@ def with_rdma(devices: Iterable[Device]) -> dict[str, Device]:
     return {device.name: device for device in devices if device.key.pci and device.rdma_devices}
 
 
-def _unwanted(devices: Sequence[Device], choice: DeviceSelection) -> Iterator[tuple[str, str]]:
+def _deselected(devices: Sequence[Device], selection: DeviceSelection) -> Iterator[tuple[str, str]]:
     for device in devices:
         names = {device.name, device.key.name, device.key.pci, *device.rdma_devices}
-        hit = _first_match(names, choice.exclude)
-        if hit:
-            yield device.name, f"dropped by --exclude {hit}"
-        elif choice.include and not _first_match(names, choice.include):
+        pattern = _first_match(names, selection.exclude)
+        if pattern:
+            yield device.name, f"dropped by --exclude {pattern}"
+        elif selection.include and not _first_match(names, selection.include):
             yield device.name, "dropped by --include"
 
 
@@ -255,28 +261,28 @@ def _hardware(facts: HostFacts, devices: Sequence[Device]) -> set[str]:
 
 def _first_match(names: Collection[str], patterns: Sequence[str]) -> str:
     """Return the first pattern that matches one of the names, "" if there is none."""
-    hits = (pattern for pattern in patterns if any(fnmatchcase(name, pattern) for name in names))
-    return next(hits, "")
+    matches = (pattern for pattern in patterns if any(fnmatchcase(name, pattern) for name in names))
+    return next(matches, "")
 
 
 def _in_pods(
     facts: HostFacts, devices: Mapping[str, Device], recorded: Collection[str]
 ) -> set[str]:
-    """Return the devices that records assign to pods and that are not visible on the host."""
+    """Return the names of devices that records assign to pods and that the host does not show."""
     netdevs = {(netdev.link.bus, netdev.link.parent, netdev.link.name) for netdev in facts.netdevs}
     rdma = {rdma_device.name for rdma_device in facts.rdma}
-    held = (devices[name] for name in recorded if name in devices)
+    recorded_devices = (devices[name] for name in recorded if name in devices)
     return {
         device.name
-        for device in held
+        for device in recorded_devices
         if (device.key.bus, device.key.parent, device.key.name) not in netdevs
         and rdma.isdisjoint(device.rdma_devices)
     }
 
 
-def _health(node: str, name: str, trouble: str, in_pods: bool) -> DeviceHealth:  # noqa: FBT001
-    if trouble:
-        return DeviceHealth(node, name, healthy=False, message=trouble)
+def _health(node: str, name: str, message: str, in_pods: bool) -> DeviceHealth:  # noqa: FBT001
+    if message:
+        return DeviceHealth(node, name, healthy=False, message=message)
     if in_pods:
         return DeviceHealth(node, name, healthy=None, message=LINK_IN_POD)
     return DeviceHealth(node, name, healthy=True)

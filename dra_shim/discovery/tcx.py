@@ -19,17 +19,17 @@ class TcxSource:
             notify: called when the file cannot be read, once for each reason; must not raise.
         """
         self._run, self._notify = run, notify
-        self._insight = PrivilegedFacts()
-        self._trouble = ""
+        self._facts = PrivilegedFacts()
+        self._error = ""
 
     def facts(self) -> PrivilegedFacts:
         """Return the facts of the file; those of the last successful read if it cannot be read."""
-        trouble = ""
+        error_text = ""
         try:
-            self._insight = tcx.load(self._run)
+            self._facts = tcx.load(self._run)
         except (StateError, OSError) as error:
-            trouble = str(error)
-            if trouble != self._trouble:
+            error_text = str(error)
+            if error_text != self._error:
                 self._notify(TcxFileUnreadable(error))
-        self._trouble = trouble
-        return self._insight
+        self._error = error_text
+        return self._facts

@@ -6,7 +6,7 @@ responses.py    responses as values: objects, lists, events, errors
 rest_config.py  address and credentials of the server, from token_file.py or kubeconfig.py
 connect.py      HTTP client of a server
 client.py       API client
-informer.py     copy of some objects, by list and watch
+informer.py     cache of the objects of one kind, by list and watch
 """
 
 from dra_shim.kubeapi.client import ApiClient
@@ -40,6 +40,8 @@ from dra_shim.kubeapi.responses import (
     ObjectList,
     WatchEventType,
     name_of,
+    object_at,
+    objects_at,
     uid_of,
     version_of,
 )
@@ -75,6 +77,8 @@ __all__ = [
     "WatchEventType",
     "in_cluster",
     "name_of",
+    "object_at",
+    "objects_at",
     "rest_config_of",
     "uid_of",
     "version_of",

@@ -1,7 +1,7 @@
 """API client: requests to an API server, limited in time and size.
 
 Rules:
-1. The client does not retry; the caller decides. Only a token is read again.
+1. The client does not retry, except with a new token; the caller decides.
 2. Each response is limited in time and in size.
 3. The served version of an API group is requested once, and again after an error.
 """
@@ -37,8 +37,8 @@ from dra_shim.kubeapi.responses import (
 )
 
 ANSWER_S: Final = 60.0  # seconds; the server's own limit (--request-timeout)
-WATCH_MARGIN_S: Final = 30.0  # seconds by which a watch may end later than requested
-MAX_REPLY: Final = 16 << 20  # bytes; parsed, it takes six to twenty times that
+WATCH_MARGIN_S: Final = 30.0  # seconds by which a watch may exceed its requested duration
+MAX_REPLY: Final = 16 << 20  # bytes; the parsed objects take six to twenty times as much
 MAX_EVENT: Final = 8 << 20  # bytes; etcd holds objects of 1.5 MiB
 
 _NO_QUERY: Final[Mapping[str, str]] = {}
@@ -59,7 +59,7 @@ class ApiClient:
         Args:
             http: HTTP client of the server.
             answer_s: timeout of a request; a watch has its own.
-            margin_s: seconds after its own limit for which a watch may be silent.
+            margin_s: seconds by which a watch may exceed its requested duration.
         """
         self._http = http
         self._answer_s = answer_s
@@ -92,23 +92,24 @@ class ApiClient:
             UnavailableError: the server does not answer now.
             ApiError: the server refuses.
         """
-        place = await self._place(kind, namespace, name)
-        return await self._object(kind, requests.getting(place))
+        path = await self._path(kind, namespace, name)
+        return await self._object(kind, requests.getting(path))
 
     async def list(
-        self, kind: Kind, fields: Mapping[str, str] = _NO_QUERY, since: str = ""
+        self, kind: Kind, fields: Mapping[str, str] = _NO_QUERY, resource_version: str = ""
     ) -> ObjectList:
         """Return all objects of a kind.
 
         Args:
             kind: the kind.
             fields: field selector.
-            since: "" for the newest state, "0" for any state in the server's cache.
+            resource_version: "" for the newest state, "0" for any state in the server's cache.
 
         Raises:
             ApiError: see get.
         """
-        return await self._listing(kind, requests.listing(await self._place(kind), fields, since))
+        path = await self._path(kind)
+        return await self._listing(kind, requests.listing(path, fields, resource_version))
 
     async def pages(self, kind: Kind, limit: int) -> AsyncGenerator[ObjectList, None]:
         """Yield all objects of a kind in the state of the first page, at most limit per request.
@@ -120,9 +121,9 @@ class ApiClient:
             TooLargeError: one object is too large.
             ApiError: see get.
         """
-        rest = ""
+        continue_token = ""
         while True:
-            request = requests.paging(await self._place(kind), limit, rest)
+            request = requests.paging(await self._path(kind), limit, continue_token)
             try:
                 page = await self._listing(kind, request)
             except TooLargeError:
@@ -131,12 +132,12 @@ class ApiClient:
                 limit //= 2
                 continue
             yield page
-            rest = page.rest
-            if not rest:
+            continue_token = page.continue_token
+            if not continue_token:
                 return
 
     async def watch(
-        self, kind: Kind, fields: Mapping[str, str], since: str, seconds: int
+        self, kind: Kind, fields: Mapping[str, str], resource_version: str, seconds: int
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield changes after a state, until the server ends the watch.
 
@@ -145,43 +146,43 @@ class ApiClient:
         Args:
             kind: the kind.
             fields: field selector.
-            since: resourceVersion of a list or an event.
-            seconds: requested length of the watch.
+            resource_version: that of a list or an event.
+            seconds: requested duration of the watch.
 
         Raises:
             ExpiredError: the server no longer has this state; list again.
             UnavailableError: the connection broke, or was silent for too long.
             ApiError: see get.
         """
-        request = requests.watching(await self._place(kind), fields, since, seconds)
+        request = requests.watching(await self._path(kind), fields, resource_version, seconds)
         try:
-            async with self._sent(request, seconds + self._margin_s) as response:
+            async with self._send(request, seconds + self._margin_s) as response:
                 if response.status != 200:
-                    raise failure(request, await _whole(request, response))
+                    raise failure(request, await _read_body(request, response))
                 async with aclosing(_lines(request, response)) as lines:
                     async for line in lines:
                         yield read_event(request, line)
         except NotServedError:
-            self._forget(kind)
+            self._forget_version(kind)
             raise
 
     async def create(
         self, kind: Kind, document: Document, namespace: str = "", *, dry_run: bool = False
     ) -> Object:
-        """Create an object, or validate it with dry_run; return the server's version of it.
+        """Create an object, or validate it with dry_run; return it as the server stored it.
 
         Raises:
             ConflictError: an object of this name exists.
             InvalidError: the server rejects the object.
             ApiError: see get.
         """
-        place = await self._place(kind, namespace)
-        request = requests.creating(place, document, dry_run=dry_run)
-        called = replace(place, name=name_of(document))
-        return await self._object(kind, replace(request, subject=str(called)))
+        path = await self._path(kind, namespace)
+        request = requests.creating(path, document, dry_run=dry_run)
+        subject = str(replace(path, name=name_of(document)))  # the path has no name
+        return await self._object(kind, replace(request, subject=subject))
 
     async def replace(self, kind: Kind, document: Document, namespace: str = "") -> Object:
-        """Replace an object in the state of the document; return the server's version of it.
+        """Replace an object in the state of the document; return it as the server stored it.
 
         Raises:
             ConflictError: the object has another state.
@@ -189,8 +190,8 @@ class ApiClient:
             InvalidError: the server rejects the object.
             ApiError: see get.
         """
-        place = await self._place(kind, namespace, name_of(document))
-        return await self._object(kind, requests.replacing(place, document))
+        path = await self._path(kind, namespace, name_of(document))
+        return await self._object(kind, requests.replacing(path, document))
 
     async def delete(
         self, kind: Kind, name: str, uid: str, version: str = "", namespace: str = ""
@@ -202,11 +203,16 @@ class ApiClient:
             NotFoundError: the object does not exist.
             ApiError: see get.
         """
-        place = await self._place(kind, namespace, name)
-        await self._object(kind, requests.deleting(place, uid, version))
+        path = await self._path(kind, namespace, name)
+        await self._object(kind, requests.deleting(path, uid, version))
 
     async def apply(
-        self, kind: Kind, document: Document, manager: str, namespace: str = "", part: str = ""
+        self,
+        kind: Kind,
+        document: Document,
+        manager: str,
+        namespace: str = "",
+        subresource: str = "",
     ) -> Object:
         """Apply a document by server-side apply as one of several managers; return the object.
 
@@ -219,15 +225,15 @@ class ApiClient:
             InvalidError: the server rejects the document.
             ApiError: see get.
         """
-        place = await self._place(kind, namespace, name_of(document), part)
-        return await self._object(kind, requests.applying(place, document, manager))
+        path = await self._path(kind, namespace, name_of(document), subresource)
+        return await self._object(kind, requests.applying(path, document, manager))
 
-    async def _place(
-        self, kind: Kind, namespace: str = "", name: str = "", part: str = ""
+    async def _path(
+        self, kind: Kind, namespace: str = "", name: str = "", subresource: str = ""
     ) -> ObjectPath:
-        return ObjectPath(kind, await self.version(kind), namespace, name, part)
+        return ObjectPath(kind, await self.version(kind), namespace, name, subresource)
 
-    def _forget(self, kind: Kind) -> None:
+    def _forget_version(self, kind: Kind) -> None:
         if kind.group:
             self._versions.pop(kind.group, None)
 
@@ -235,36 +241,36 @@ class ApiClient:
         try:
             return read_listing(request, await self._reply(request))
         except NotServedError:
-            self._forget(kind)
+            self._forget_version(kind)
             raise
 
     async def _object(self, kind: Kind, request: ApiRequest) -> Object:
         try:
             return read_object(request, await self._reply(request))
         except NotServedError:
-            self._forget(kind)
+            self._forget_version(kind)
             raise
 
     async def _reply(self, request: ApiRequest) -> ApiResponse:
         try:
-            async with asyncio.timeout(self._answer_s), self._sent(request) as response:
-                return await _whole(request, response)
+            async with asyncio.timeout(self._answer_s), self._send(request) as response:
+                return await _read_body(request, response)
         except TimeoutError as error:
             raise UnavailableError(
                 str(request), f"no answer within {self._answer_s:g} s"
             ) from error
 
     @asynccontextmanager
-    async def _sent(
-        self, request: ApiRequest, silence_s: float = READ_S
+    async def _send(
+        self, request: ApiRequest, read_timeout_s: float = READ_S
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; a connection error in the block becomes an UnavailableError."""
         host = self._http.host
         try:
-            async with self._http.send(request, silence_s) as response:
+            async with self._http.send(request, read_timeout_s) as response:
                 yield response
         except aiohttp.SocketTimeoutError as error:
-            raise UnavailableError(str(request), f"{host} fell silent") from error
+            raise UnavailableError(str(request), f"{host} sent nothing for too long") from error
         except aiohttp.ClientError as error:
             reason = f"no connection to {host}: {str(error) or type(error).__name__}"
             raise UnavailableError(str(request), reason) from error
@@ -272,7 +278,7 @@ class ApiClient:
             raise UnavailableError(str(request), str(error)) from error
 
 
-async def _whole(request: ApiRequest, response: aiohttp.ClientResponse) -> ApiResponse:
+async def _read_body(request: ApiRequest, response: aiohttp.ClientResponse) -> ApiResponse:
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
@@ -285,11 +291,11 @@ async def _whole(request: ApiRequest, response: aiohttp.ClientResponse) -> ApiRe
 async def _lines(
     request: ApiRequest, response: aiohttp.ClientResponse
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a watch; an incomplete last line is half an event and is dropped."""
-    rest = b""
+    """Yield the lines of a watch; an incomplete last line is dropped."""
+    incomplete = b""
     async for piece in response.content.iter_any():
-        *lines, rest = (rest + piece).split(b"\n")
-        if len(rest) > MAX_EVENT:
+        *lines, incomplete = (incomplete + piece).split(b"\n")
+        if len(incomplete) > MAX_EVENT:
             raise UnavailableError(str(request), f"an event is larger than {MAX_EVENT >> 20} MiB")
         for line in lines:
             if line.strip():

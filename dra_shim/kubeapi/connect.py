@@ -1,8 +1,8 @@
-"""Connection to the API server: REST configuration of the flags, and HTTP client.
+"""Connection to the API server: REST configuration from the flags, and HTTP client.
 
 Rules:
-1. TCP keep-alive detects a dead server, because a watch can be silent for minutes, and so can a
-   connection between two requests.
+1. TCP keep-alive detects a broken connection, because a watch can be idle for minutes, and so can
+   a connection between two requests.
 2. A request that the server refuses for its token is sent once more if there is another token.
 3. The proxy is that of the environment (HTTPS_PROXY, NO_PROXY; networks in NO_PROXY are ignored).
 """
@@ -25,21 +25,21 @@ from dranet_nri.errors import InvalidValueError
 CONNECT_S: Final = 10.0
 READ_S: Final = 30.0  # seconds without a byte; a watch has its own limit
 # The server closes a connection after 90 s without a request (k8s.io/apiserver pkg/server,
-# secure_serving.go). A new one takes a TLS handshake, which a pod's start would wait for.
+# secure_serving.go). A new connection needs a TLS handshake, which would delay the start of a pod.
 IDLE_S: Final = 80.0
-AGENT: Final = "dra-shim"
+USER_AGENT: Final = "dra-shim"
 
 _Address = tuple[int, int, int, str, tuple[object, ...]]  # as of getaddrinfo(3)
 
 
 @dataclass(frozen=True, slots=True)
 class KeepAlive:
-    """TCP keep-alive of a silent connection (tcp(7)), in seconds.
+    """TCP keep-alive of an idle connection (tcp(7)), in seconds.
 
     Attributes:
-        after_s: silence before the first probe.
+        after_s: idle time before the first probe.
         every_s: interval of probes.
-        times: number of unanswered probes after which the connection is dead.
+        times: number of unanswered probes after which the connection is closed.
     """
 
     after_s: int
@@ -57,33 +57,33 @@ class KeepAlive:
         return opened
 
 
-PULSE: Final = KeepAlive(30, 15, 4)  # dead within 90 s; a watch lasts up to 630 s
+KEEP_ALIVE: Final = KeepAlive(30, 15, 4)  # detection within 90 s; a watch lasts up to 630 s
 
 
 class HttpClient:
     """HTTP client of an API server."""
 
-    def __init__(self, access: RestConfig, pulse: KeepAlive = PULSE) -> None:
+    def __init__(self, config: RestConfig, keep_alive: KeepAlive = KEEP_ALIVE) -> None:
         """Create the client; it connects at the first request.
 
         Args:
-            access: address and credentials of the server.
-            pulse: TCP keep-alive of each connection.
+            config: address and credentials of the server.
+            keep_alive: TCP keep-alive of each connection.
 
         Raises:
             InvalidValueError: the server is not a URL.
         """
         try:
-            url = urlsplit(access.server)
+            url = urlsplit(config.server)
             self.host = url.hostname or ""
             url.port  # noqa: B018 - raises if it is no number
         except ValueError as error:
-            raise InvalidValueError(f"{access.server}: not the URL of a server: {error}") from error
+            raise InvalidValueError(f"{config.server}: not the URL of a server: {error}") from error
         if not self.host or url.scheme not in ("http", "https"):
-            raise InvalidValueError(f"{access.server}: the server must be an http(s):// URL")
+            raise InvalidValueError(f"{config.server}: the server must be an http(s):// URL")
         self._proxy = None if proxy_bypass(url.netloc) else getproxies().get(url.scheme)
-        self._base = f"{access.server.rstrip('/')}/"
-        self._access, self._pulse = access, pulse
+        self._base = f"{config.server.rstrip('/')}/"
+        self._config, self._keep_alive = config, keep_alive
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -93,70 +93,70 @@ class HttpClient:
 
     @asynccontextmanager
     async def send(
-        self, request: ApiRequest, silence_s: float = READ_S
+        self, request: ApiRequest, read_timeout_s: float = READ_S
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; the response ends with the context.
 
         Args:
             request: the request.
-            silence_s: longest time without a byte.
+            read_timeout_s: longest time without a byte.
 
         Raises:
             CredentialsError: there is no token.
             aiohttp.ClientError: there is no connection, or no HTTP response.
         """
-        auth = self._access.auth
+        auth = self._config.auth
         sent = await auth.header() if auth else ""
-        response = await self._response(request, silence_s, sent)
+        response = await self._response(request, read_timeout_s, sent)
         try:
             if auth and response.status == 401 and (again := await auth.renewed(sent)):
-                _end(response)
-                response = await self._response(request, silence_s, again)
+                _release(response)
+                response = await self._response(request, read_timeout_s, again)
             yield response
         finally:
-            _end(response)
+            _release(response)
 
     async def _response(
-        self, request: ApiRequest, silence_s: float, authorization: str
+        self, request: ApiRequest, read_timeout_s: float, authorization: str
     ) -> aiohttp.ClientResponse:
         headers = {"Accept": JSON, "Content-Type": request.content_type}
         if authorization:
             headers["Authorization"] = authorization
-        return await self._opened().request(
+        return await self._client_session().request(
             request.method,
             self._base + request.path,
             params=request.query,
             data=request.body,
             headers=headers,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(connect=CONNECT_S, sock_read=silence_s),
+            timeout=aiohttp.ClientTimeout(connect=CONNECT_S, sock_read=read_timeout_s),
         )
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _client_session(self) -> aiohttp.ClientSession:
         """Return the session, which belongs to the running event loop."""
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                ssl=self._access.tls,
+                ssl=self._config.tls,
                 keepalive_timeout=IDLE_S,
-                socket_factory=self._pulse.socket_of,
+                socket_factory=self._keep_alive.socket_of,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": AGENT},
+                headers={"User-Agent": USER_AGENT},
                 proxy=self._proxy,
-                middlewares=(_once,),
+                middlewares=(_send_once,),
             )
         return self._session
 
 
-async def _once(
+async def _send_once(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Send a request once; aiohttp sends an idempotent one again whose connection had ended.
+    """Send a request once; aiohttp itself repeats idempotent requests on broken connections.
 
-    The server may have been restored meanwhile, and a watch would continue from a state that it no
-    longer has; see informer.py. Other callers retry, too, with a back-off.
+    The server may have been restored meanwhile, and a repeated watch would continue from a state
+    that it no longer has; see informer.py. All callers retry with a back-off.
     """
     try:
         return await send(request)
@@ -164,10 +164,10 @@ async def _once(
         raise aiohttp.ClientConnectionError(str(error)) from error
 
 
-def _end(response: aiohttp.ClientResponse) -> None:
-    """Abort the connection unless the response is whole, which frees it for the next request.
+def _release(response: aiohttp.ClientResponse) -> None:
+    """Keep the connection for the next request if the response is complete, otherwise abort it.
 
-    A close of TLS would wait for the server for up to 30 s.
+    An orderly TLS shutdown would wait for the server for up to 30 s.
     """
     if response.connection is not None and response.connection.transport is not None:
         response.connection.transport.abort()

@@ -105,6 +105,6 @@ class InvalidError(ApiError):
     def __init__(
         self, subject: str, reason: str, remedy: str = "", causes: Sequence[Cause] = ()
     ) -> None:
-        """Keep the facts."""
+        """Store the causes; the other arguments are those of ApiError."""
         super().__init__(subject, reason, remedy)
         self.causes = tuple(causes)

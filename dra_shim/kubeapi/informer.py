@@ -1,8 +1,9 @@
-"""Informer: the objects of a kind on the server, listed once and then watched.
+"""Informer: the objects of a kind on the server, by list and watch.
 
-A watch that the server ends is continued. After an error, or after a watch without any message (not
-even a bookmark), all objects are listed again: the server may have been restored to an earlier
-state (etcd backup), and then a watch from a later state gets neither events nor an error.
+After the server ends a watch, the next watch continues from the last state. After an error, or
+after a watch without any event (not even a bookmark), all objects are listed again: the server may
+have been restored to an earlier state (etcd backup), and a watch from a later state then gets
+neither events nor an error.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,16 +17,16 @@ from dra_shim.kubeapi.responses import Object, WatchEvent, WatchEventType, name_
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import REAL, LoopClock
 
-# seconds of a watch, up to twice that, so that watches do not end at the same time
+# seconds of a watch; up to twice as long, so that watches do not end at the same time
 WATCH_S: Final = 300
-FIRST_PAUSE_S: Final = 0.5  # seconds after an error, or a watch without a message; doubles
+FIRST_PAUSE_S: Final = 0.5  # seconds after an error, or a watch without an event; doubles
 LONGEST_PAUSE_S: Final = 60.0
 _ANY: Final = "0"  # resourceVersion of a list in any state; the watch continues from it
 _NEWEST: Final = ""
 
 
 class Informer:
-    """Copy of objects on the server.
+    """Cache of the objects of one kind.
 
     Attributes:
         objects: by name; empty before the first list.
@@ -38,7 +39,7 @@ class Informer:
         kind: Kind,
         fields: Mapping[str, str],
         changed: Callable[[], None],
-        trouble: Callable[[ApiError, float], None],
+        failed: Callable[[ApiError, float], None],
         timing: LoopClock = REAL,
     ) -> None:
         """Create the informer; `run` sends requests.
@@ -48,7 +49,7 @@ class Informer:
             kind: a kind without namespaces.
             fields: field selector.
             changed: called when objects changed, or may have changed.
-            trouble: called with an error, and the seconds until the retry.
+            failed: called with an error, and the seconds until the retry.
             timing: clock and timers.
         """
         self.objects: dict[str, Object] = {}
@@ -57,11 +58,11 @@ class Informer:
         self._kind = kind
         self._fields = fields
         self._changed = changed
-        self._trouble = trouble
+        self._failed = failed
         self._sleep = timing.sleep
         self._random = timing.random
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random)
-        self._since = ""  # current resourceVersion, "" for none
+        self._resource_version = ""  # current resourceVersion, "" for none
 
     async def run(self) -> NoReturn:
         """List and watch until cancelled."""
@@ -69,41 +70,41 @@ class Informer:
         while True:
             pause_s = 0.0
             try:
-                if not self._since:
+                if not self._resource_version:
                     await self._list(state)
                     state = _ANY
                 if not await self._watch():
-                    self._since, pause_s = "", self._backoff.next_s()
+                    self._resource_version, pause_s = "", self._backoff.next_s()
             except ExpiredError:
-                self._since, state, pause_s = "", _NEWEST, self._backoff.next_s()
+                self._resource_version, state, pause_s = "", _NEWEST, self._backoff.next_s()
             except ApiError as error:
-                self._since = ""
+                self._resource_version = ""
                 pause_s = self._backoff.next_s(at_least_s=error.after_s)
-                self._trouble(error, pause_s)
+                self._failed(error, pause_s)
             if pause_s:
                 await self._sleep(pause_s)
 
-    async def _list(self, since: str) -> None:
-        listing = await self._api.list(self._kind, self._fields, since)
+    async def _list(self, resource_version: str) -> None:
+        listing = await self._api.list(self._kind, self._fields, resource_version)
         self.objects = {name_of(item): item for item in listing.items}
         self.complete = True
-        self._since = listing.version
+        self._resource_version = listing.version
         self._changed()
 
     async def _watch(self) -> bool:
-        """Apply events until the server ends the watch; return whether there were any."""
-        reported = False
+        """Apply events until the server ends the watch; return whether there was any."""
+        received = False
         seconds = WATCH_S + int(WATCH_S * self._random())
-        watched = self._api.watch(self._kind, self._fields, self._since, seconds)
+        watched = self._api.watch(self._kind, self._fields, self._resource_version, seconds)
         async with aclosing(watched) as events:
             async for event in events:
-                reported = True
+                received = True
                 self._backoff.reset()
-                self._take(event)
-        return reported
+                self._apply(event)
+        return received
 
-    def _take(self, event: WatchEvent) -> None:
-        self._since = version_of(event.object) or self._since
+    def _apply(self, event: WatchEvent) -> None:
+        self._resource_version = version_of(event.object) or self._resource_version
         match event.change:
             case WatchEventType.BOOKMARK:
                 return

@@ -1,4 +1,4 @@
-"""Kubeconfig access, read by lightkube, which verifies the server and runs credential plugins."""
+"""REST configuration from a kubeconfig; lightkube reads it and runs credential plugins."""
 
 from contextlib import aclosing
 from pathlib import Path
@@ -16,7 +16,7 @@ from dranet_nri.errors import InvalidValueError
 
 
 def from_kubeconfig(path: Path, context: str = "") -> RestConfig:
-    """Return the access of a kubeconfig.
+    """Return the REST configuration of a kubeconfig.
 
     Args:
         path: the file.
@@ -57,11 +57,11 @@ def _auth_of(user: User, config: SingleConfig) -> Credentials | None:
 
 
 class _UserCredentials:
-    """Credentials of lightkube, which sets the header of a request: a token, or a plugin's."""
+    """Credentials of a kubeconfig's user: lightkube sets the header of a request."""
 
     def __init__(self, auth: httpx2.Auth) -> None:
         self._auth = auth
-        self._header = ""  # kept, because lightkube takes 0.1 ms to set it
+        self._header = ""  # cached, because lightkube takes 0.1 ms to set it
 
     async def header(self) -> str:
         """Return the header; a credential plugin runs at the first call.
@@ -82,7 +82,7 @@ class _UserCredentials:
         return current
 
     async def _header_after(self, *responses: httpx2.Response) -> str:
-        """Return the header that follows these responses, "" if there is none."""
+        """Return the header that lightkube sets after these responses, "" if there is none."""
         request = httpx2.Request("GET", "https://server/")
         try:
             async with aclosing(self._auth.async_auth_flow(request)) as flow:

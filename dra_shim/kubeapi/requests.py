@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 RESOURCE_GROUP: Final = "resource.k8s.io"
-VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {  # supported versions, the best first
+VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {  # supported versions, the preferred first
     "": ("v1",),
     RESOURCE_GROUP: ("v1", "v1beta2", "v1beta1"),
 }
@@ -54,14 +54,14 @@ class ObjectPath:
     Attributes:
         version: version of its API group ("v1beta2").
         namespace: "" for all namespaces, or for a kind without namespaces.
-        part: subresource ("status"), "" for the object itself.
+        subresource: such as "status", "" for the object itself.
     """
 
     kind: Kind
     version: str
     namespace: str = ""
     name: str = ""
-    part: str = ""
+    subresource: str = ""
 
     @property
     def api_version(self) -> str:
@@ -72,15 +72,15 @@ class ObjectPath:
     def path(self) -> str:
         """Return the path without a leading slash, because the server can have a base path."""
         root = "apis" if self.kind.group else "api"
-        space = ["namespaces", self.namespace] if self.namespace else []
-        parts = [*space, self.kind.plural, self.name, self.part]
+        scope = ["namespaces", self.namespace] if self.namespace else []
+        parts = [*scope, self.kind.plural, self.name, self.subresource]
         tail = "/".join(quote(part, safe="") for part in parts if part)
         return f"{root}/{self.api_version}/{tail}"
 
     def __str__(self) -> str:
         """Return the name for messages: "ResourceClaim ai/fast status"."""
         name = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return " ".join(part for part in (self.kind.name, name, self.part) if part)
+        return " ".join(filter(None, (self.kind.name, name, self.subresource)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,89 +112,91 @@ def discovery(group: str) -> ApiRequest:
     return ApiRequest("get", f"API group {group}", group, "GET", f"apis/{group}")
 
 
-def getting(place: ObjectPath) -> ApiRequest:
+def getting(path: ObjectPath) -> ApiRequest:
     """Return a request for one object."""
-    return _request("get", "GET", place)
+    return _request("get", "GET", path)
 
 
-def listing(place: ObjectPath, fields: Mapping[str, str], since: str = "") -> ApiRequest:
+def listing(path: ObjectPath, fields: Mapping[str, str], resource_version: str = "") -> ApiRequest:
     """Return a request for all objects of a kind.
 
     Args:
-        place: path without a name.
+        path: path without a name.
         fields: field selector.
-        since: "" for the newest state, "0" for any state in the server's cache.
+        resource_version: "" for the newest state, "0" for any state in the server's cache.
     """
-    query = {"fieldSelector": _selector(fields), "resourceVersion": since}
-    return _request("list", "GET", place, query)
+    query = {"fieldSelector": _selector(fields), "resourceVersion": resource_version}
+    return _request("list", "GET", path, query)
 
 
-def paging(place: ObjectPath, limit: int, rest: str = "") -> ApiRequest:
+def paging(path: ObjectPath, limit: int, continue_token: str = "") -> ApiRequest:
     """Return a request for one page of a kind, of the newest state; other states are not paged.
 
     Args:
-        place: path without a name.
+        path: path without a name.
         limit: largest number of objects.
-        rest: continue token of the previous page, "" for the first page.
+        continue_token: of the previous page, "" for the first page.
     """
-    return _request("list", "GET", place, {"limit": str(limit), "continue": rest})
+    return _request("list", "GET", path, {"limit": str(limit), "continue": continue_token})
 
 
-def watching(place: ObjectPath, fields: Mapping[str, str], since: str, seconds: int) -> ApiRequest:
+def watching(
+    path: ObjectPath, fields: Mapping[str, str], resource_version: str, seconds: int
+) -> ApiRequest:
     """Return a request for changes after a state, with bookmarks, for this number of seconds."""
     query = {
         "watch": "true",
         "allowWatchBookmarks": "true",
         "fieldSelector": _selector(fields),
-        "resourceVersion": since,
+        "resourceVersion": resource_version,
         "timeoutSeconds": str(seconds),
     }
-    return _request("watch", "GET", place, query)
+    return _request("watch", "GET", path, query)
 
 
-def creating(place: ObjectPath, document: Document, *, dry_run: bool = False) -> ApiRequest:
+def creating(path: ObjectPath, document: Document, *, dry_run: bool = False) -> ApiRequest:
     """Return a request to create an object; the path has its namespace, the document its name."""
     query = {"dryRun": "All" if dry_run else ""}
-    return _request("create", "POST", place, query, _body(place, document))
+    return _request("create", "POST", path, query, _body(path, document))
 
 
-def replacing(place: ObjectPath, document: Document) -> ApiRequest:
+def replacing(path: ObjectPath, document: Document) -> ApiRequest:
     """Return a request to replace an object in the state of metadata.resourceVersion, if given."""
-    return _request("update", "PUT", place, body=_body(place, document))
+    return _request("update", "PUT", path, body=_body(path, document))
 
 
-def deleting(place: ObjectPath, uid: str, version: str = "") -> ApiRequest:
+def deleting(path: ObjectPath, uid: str, version: str = "") -> ApiRequest:
     """Return a request to delete the object with this UID and, if given, this state."""
     preconditions = {"uid": uid, **({"resourceVersion": version} if version else {})}
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
-    return _request("delete", "DELETE", place, body=_encoded(options))
+    return _request("delete", "DELETE", path, body=_encoded(options))
 
 
-def applying(place: ObjectPath, document: Document, manager: str) -> ApiRequest:
+def applying(path: ObjectPath, document: Document, manager: str) -> ApiRequest:
     """Return a server-side apply: fields that this manager omits now are removed."""
     query = {"fieldManager": manager, "force": "true"}
-    return _request("patch", "PATCH", place, query, _body(place, document), APPLY)
+    return _request("patch", "PATCH", path, query, _body(path, document), APPLY)
 
 
 def _request(
     verb: str,
     method: str,
-    place: ObjectPath,
+    path: ObjectPath,
     query: Mapping[str, str] | None = None,
     body: bytes | None = None,
     content_type: str = JSON,
 ) -> ApiRequest:
-    resource = f"{place.kind.plural}/{place.part}" if place.part else place.kind.plural
-    given = {name: value for name, value in (query or {}).items() if value}
-    return ApiRequest(verb, str(place), resource, method, place.path, given, body, content_type)
+    resource = "/".join(filter(None, (path.kind.plural, path.subresource)))
+    parameters = {name: value for name, value in (query or {}).items() if value}
+    return ApiRequest(verb, str(path), resource, method, path.path, parameters, body, content_type)
 
 
 def _selector(fields: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in fields.items())
 
 
-def _body(place: ObjectPath, document: Document) -> bytes:
-    return _encoded({**document, "apiVersion": place.api_version, "kind": place.kind.name})
+def _body(path: ObjectPath, document: Document) -> bytes:
+    return _encoded({**document, "apiVersion": path.api_version, "kind": path.kind.name})
 
 
 def _encoded(document: Document) -> bytes:

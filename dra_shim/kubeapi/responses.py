@@ -22,9 +22,9 @@ from dra_shim.kubeapi.errors import (
 )
 from dra_shim.kubeapi.requests import VERSIONS, ApiRequest
 
-MAX_WAIT_S: Final = 600.0  # upper limit of Retry-After, in seconds
+MAX_RETRY_AFTER_S: Final = 600.0  # upper limit of Retry-After, in seconds
 MAX_QUOTE: Final = 300  # characters of a server's message
-_UNKNOWN: Final = "the server refused the token; check the service account or --kubeconfig"
+_UNAUTHORIZED: Final = "the server refused the token; check the service account or --kubeconfig"
 
 Object = dict[str, object]
 
@@ -43,12 +43,12 @@ class ObjectList:
     """Objects of a kind, and the state of the list.
 
     Attributes:
-        rest: continue token, "" for the last page.
+        continue_token: "" for the last page.
     """
 
     items: tuple[Object, ...]
     version: str
-    rest: str = ""
+    continue_token: str = ""
 
 
 class WatchEventType(StrEnum):
@@ -90,12 +90,13 @@ def read_listing(request: ApiRequest, reply: ApiResponse) -> ObjectList:
     version = version_of(document)
     if not isinstance(items, list) or not version:
         raise _not_kubernetes(request, reply.body)
-    rest = str(_metadata(document).get("continue") or "")
-    return ObjectList(tuple(item for item in items if isinstance(item, dict)), version, rest)
+    continue_token = str(object_at(document, "metadata").get("continue") or "")
+    objects = tuple(item for item in items if isinstance(item, dict))
+    return ObjectList(objects, version, continue_token)
 
 
 def read_versions(request: ApiRequest, reply: ApiResponse, group: str) -> str:
-    """Return the best version of a group that both server and shim support.
+    """Return the preferred version of a group that both server and shim support.
 
     Raises:
         NotServedError: there is none.
@@ -105,10 +106,7 @@ def read_versions(request: ApiRequest, reply: ApiResponse, group: str) -> str:
         document = read_object(request, reply)
     except (NotServedError, NotFoundError) as error:
         raise _not_served(request, group, "none of its versions") from error
-    entries = document.get("versions")
-    found = [
-        str(entry.get("version")) for entry in _list(entries) if isinstance(entry, dict)
-    ]  # fmt: skip
+    found = [str(entry.get("version")) for entry in objects_at(document, "versions")]
     for version in VERSIONS[group]:
         if version in found:
             return version
@@ -147,22 +145,35 @@ def failure(request: ApiRequest, reply: ApiResponse) -> ApiError:
 
 def name_of(document: Mapping[str, object]) -> str:
     """Return metadata.name, "" if there is none."""
-    return str(_metadata(document).get("name") or "")
+    return str(object_at(document, "metadata").get("name") or "")
 
 
 def uid_of(document: Mapping[str, object]) -> str:
     """Return metadata.uid, "" if there is none."""
-    return str(_metadata(document).get("uid") or "")
+    return str(object_at(document, "metadata").get("uid") or "")
 
 
 def version_of(document: Mapping[str, object]) -> str:
     """Return metadata.resourceVersion, "" if there is none."""
-    return str(_metadata(document).get("resourceVersion") or "")
+    return str(object_at(document, "metadata").get("resourceVersion") or "")
 
 
-def _metadata(document: Mapping[str, object]) -> Mapping[str, object]:
-    metadata = document.get("metadata")
-    return metadata if isinstance(metadata, Mapping) else {}
+def object_at(value: object, *path: str) -> Mapping[str, object]:
+    """Return the object at a path of fields in a document, {} if there is none."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def objects_at(value: object, *path: str) -> list[Mapping[str, object]]:
+    """Return the objects in the list at a path of fields in a document, [] if there is none."""
+    *outer, last = path
+    entries = object_at(value, *outer).get(last)
+    return (
+        [entry for entry in entries if isinstance(entry, Mapping)]
+        if isinstance(entries, list)
+        else []
+    )
 
 
 def _decoded(request: ApiRequest, body: bytes) -> Object:
@@ -176,7 +187,7 @@ def _decoded(request: ApiRequest, body: bytes) -> Object:
 
 
 def _not_kubernetes(request: ApiRequest, body: bytes) -> UnavailableError:
-    """Return the error for a response of another server: a proxy, a load balancer."""
+    """Return the error for a response that is not from an API server, but from a proxy, say."""
     shown = body[:40].decode(errors="replace")
     return UnavailableError(
         str(request), f"the answer is not Kubernetes' ({shown!r})", "check the server's address"
@@ -197,17 +208,16 @@ def _failure(
 ) -> ApiError:
     """Return the error of an HTTP status and a Status document (k8s.io/apimachinery meta/v1)."""
     subject = str(request)
-    words = " ".join(str(status.get("message") or "").split())
-    text = words[:MAX_QUOTE] or f"HTTP status {code}"
-    details = status.get("details")
-    details = details if isinstance(details, Mapping) else {}
+    message = " ".join(str(status.get("message") or "").split())
+    text = message[:MAX_QUOTE] or f"HTTP status {code}"
+    details = object_at(status, "details")
     match code:
         case 401:
-            return RejectedError(subject, text, _UNKNOWN)
-        case 403 if _is_ending(details):
+            return RejectedError(subject, text, _UNAUTHORIZED)
+        case 403 if _is_terminating(details):
             return NotFoundError(subject, text)
         case 403:
-            return RejectedError(subject, text, _permission(request, words))
+            return RejectedError(subject, text, _permission(request, message))
         case 404 if status.get("reason") == "NotFound" and details.get("name"):
             return NotFoundError(subject, text)
         case 404:
@@ -217,46 +227,42 @@ def _failure(
         case 410:
             return ExpiredError(subject, text)
         case _ if code in (408, 429) or not 300 <= code < 500:
-            return UnavailableError(subject, text, after_s=_wait_s(headers, details))
+            return UnavailableError(subject, text, after_s=_retry_after_s(headers, details))
     causes = _causes(details)
     if any(cause.field == "metadata.uid" for cause in causes):
         return ConflictError(subject, text)  # error of an apply to an object with another UID
     return InvalidError(subject, text, causes=causes)
 
 
-def _permission(request: ApiRequest, words: str) -> str:
-    """Return the remedy of a 403: a missing right, or a policy.
+def _permission(request: ApiRequest, message: str) -> str:
+    """Return the remedy of a 403: a missing permission, or a policy.
 
-    The text of a missing right is that of apiserver's endpoints/handlers/responsewriters.
+    The text of a missing permission is that of apiserver's endpoints/handlers/responsewriters.
     """
     grant = f"grant {request.verb} on {request.resource} to the service account"
-    if f" cannot {request.verb} " in words:
+    if f" cannot {request.verb} " in message:
         return grant
     return f"a policy, webhook or quota refused it; if none did, {grant}"
 
 
 def _causes(details: Mapping[str, object]) -> tuple[Cause, ...]:
-    entries = (entry for entry in _list(details.get("causes")) if isinstance(entry, dict))
     return tuple(
-        Cause(str(entry.get("field") or ""), str(entry.get("message") or "")) for entry in entries
+        Cause(str(entry.get("field") or ""), str(entry.get("message") or ""))
+        for entry in objects_at(details, "causes")
     )
 
 
-def _is_ending(details: Mapping[str, object]) -> bool:
+def _is_terminating(details: Mapping[str, object]) -> bool:
     """Return whether a namespace accepts no objects because it is being deleted (api/core/v1)."""
-    causes = (entry for entry in _list(details.get("causes")) if isinstance(entry, dict))
+    causes = objects_at(details, "causes")
     return any(entry.get("reason") == "NamespaceTerminating" for entry in causes)
 
 
-def _wait_s(headers: Mapping[str, str], details: Mapping[str, object]) -> float:
+def _retry_after_s(headers: Mapping[str, str], details: Mapping[str, object]) -> float:
     """Return the seconds of Retry-After, 0.0 if there is none."""
     retry_after = headers.get("retry-after") or details.get("retryAfterSeconds") or 0
     try:
         seconds = float(str(retry_after))
     except ValueError:
         seconds = 0.0
-    return min(max(seconds, 0.0), MAX_WAIT_S) if seconds == seconds else 0.0
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else 0.0

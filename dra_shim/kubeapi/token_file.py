@@ -1,4 +1,4 @@
-"""Token file: a bearer token that is replaced about every hour."""
+"""Token file: a bearer token that the kubelet replaces about every hour."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ class TokenFile:
     """Credentials with the current token of a file.
 
     A kubelet replaces the token of a service account after 80 % of its lifetime. Each request
-    checks by stat (2 µs) whether the file changed; the file is read only then, and when the server
+    checks by stat (2 µs) whether the file changed. The file is read if it did, and when the server
     rejects the token.
     """
 
@@ -25,7 +25,7 @@ class TokenFile:
         """Return the header with the file's token, or the last one if the file cannot be read.
 
         Raises:
-            CredentialsError: there is no token, and never was.
+            CredentialsError: no token was ever read.
         """
         return self._current()
 

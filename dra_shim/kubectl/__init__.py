@@ -7,6 +7,6 @@ pairs.py       free pairs of GPU and NIC on a node
 picture.py     topology of a node as an SVG picture
 redaction.py   objects without secrets, for the support archive
 
-The other modules are the commands. A new command is a module with EXAMPLES, add_flags and
-main, and a row in the table.
+The other modules are the commands. A command is a module with EXAMPLES, add_flags and main, and a
+row in the table.
 """

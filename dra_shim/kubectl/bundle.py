@@ -22,6 +22,7 @@ from dra_shim.kubectl.source import (
     Item,
     ObjectSource,
     add_source_flags,
+    has_label,
 )
 from dra_shim.verify.kubectl import Kubectl
 from dranet_nri.component.output import print_lines
@@ -29,7 +30,7 @@ from dranet_nri.errors import InvalidValueError
 
 EXAMPLES: Final = ("bundle", "bundle --file support.tar.gz --tail 5000")
 _FOLDER: Final = "dranet-bundle"  # in the archive
-_LOGGED: Final = ("dranet", "nri")  # containers of the driver's pods
+_CONTAINERS: Final = ("dranet", "nri")  # of the driver's pods, with logs
 _EVENTS: Final = ("events", "Event")
 _RELATED: Final = ("dra.net", "Claim", "NetworkDevice", "RDMADevice", "DynamicResources")
 
@@ -47,7 +48,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Write the archive and print what is in it.
+    """Write the archive and print its members.
 
     Raises:
         KubectlError: the cluster cannot be read.
@@ -72,7 +73,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _members(source: ObjectSource, tail: int) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each file of the archive."""
+    """Yield (name, text) of each file of the archive."""
     drivers = source.items(PODS, DRIVER_PODS)
     for kind in (SLICES, CLAIMS, TEMPLATES, CLASSES):
         yield _file(kind[0], source.items(kind))
@@ -90,9 +91,8 @@ def _file(name: str, items: tuple[Item, ...] | list[Item]) -> tuple[str, str]:
 
 
 def _has_claims(pod: Item) -> bool:
-    labels = (pod.get("metadata") or {}).get("labels") or {}
-    name, _, value = DRIVER_PODS.partition("=")
-    return bool((pod.get("spec") or {}).get("resourceClaims")) and labels.get(name) != value
+    claims = (pod.get("spec") or {}).get("resourceClaims")
+    return bool(claims) and not has_label(pod, DRIVER_PODS)
 
 
 def _is_related(event: Item) -> bool:
@@ -103,6 +103,6 @@ def _is_related(event: Item) -> bool:
 def _logs(kubectl: Kubectl, drivers: tuple[Item, ...], tail: int) -> Iterator[tuple[str, str]]:
     for pod in drivers:
         metadata = pod.get("metadata") or {}
-        for container in _LOGGED:
+        for container in _CONTAINERS:
             text = kubectl.logs(metadata["namespace"], metadata["name"], container, tail)
             yield f"logs/{metadata['name']}-{container}.log", redacted_text(text)

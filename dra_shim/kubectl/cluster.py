@@ -1,4 +1,4 @@
-"""Devices of a cluster's nodes, with their places and holders, only from slices and claims.
+"""Devices of a cluster's nodes with locations and owners, from slices and claims only.
 
 Rules:
 1. A GPU is a device of a driver gpu.VENDOR; a partition of one is not counted as a GPU. A NIC is a
@@ -7,7 +7,7 @@ Rules:
    driver does not publish one. On Azure, where no GPU shares a root with a NIC, a GPU has that of
    the NICs that name its PCI domain.
 3. Rails count RDMA NICs in the order of their PCI addresses, from 0: those at the PCIe roots of
-   GPUs, so that storage NICs have none; where no root has both, all.
+   GPUs, so that storage NICs have none; all of them if no root has both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,10 +69,10 @@ class PlacedDevice:
         address: PCI address, "" if unknown.
         root: PCIe root, "" if unknown.
         numa_node: number, None if unknown.
-        gpu_domains: PCI domains of the GPUs near a NIC, where Azure's layout names them.
-        rail: of an RDMA NIC, None of others.
-        taints: that keep pods from it.
-        holders: pods, or the claim where it is reserved for none.
+        gpu_domains: PCI domains of the GPUs near a NIC, if Azure's layout names them.
+        rail: rail of an RDMA NIC, None for other devices.
+        taints: NoSchedule and NoExecute taints.
+        holders: pods that have the device; the claim if it is reserved for no pod.
     """
 
     id: DeviceId
@@ -90,7 +90,7 @@ class PlacedDevice:
 
     @property
     def name(self) -> str:
-        """Return what people call it: the interface of a NIC, else the device's name."""
+        """Return the interface's name, or the device's name without an interface."""
         return self.interface or self.id[2]
 
     @property
@@ -132,7 +132,7 @@ def read_nodes(source: ObjectSource) -> tuple[ClusterNode, ...]:
     drivers = _drivers(source.items(PODS, DRIVER_PODS))
     found: dict[str, list[PlacedDevice]] = {name: [] for name in drivers}
     for resource_slice in _newest(source.items(SLICES)):
-        for device in resource_slice.offers:
+        for device in resource_slice.devices:
             node = device.node or resource_slice.node
             if node:
                 found.setdefault(node, []).append(_placed(device, holders.get(device.id, ())))
@@ -172,15 +172,15 @@ def _newest(items: Iterable[Item]) -> list[ResourceSlice]:
 
 
 def _holders(items: Iterable[Item]) -> Mapping[DeviceId, tuple[str, ...]]:
-    """Return the owners of each device: the pods of its claims."""
+    """Return device → the pods of its claims, or the claims without pods."""
     found: dict[DeviceId, tuple[str, ...]] = {}
     for item in items:
-        # The spec of a newer API may not be known here; what the claim has is read in any case.
+        # The spec is not read, because a newer API may have unknown fields.
         claim = parse_document({**item, "spec": {}})
         assert isinstance(claim, ResourceClaim), "the source returns claims"
         names = consumers_of(item) or (f"claim {name_of_item(item)}",)
-        for taken in claim.taken:
-            found[taken.device] = (*found.get(taken.device, ()), *names)
+        for allocated in claim.allocated:
+            found[allocated.device] = (*found.get(allocated.device, ()), *names)
     return found
 
 
@@ -255,7 +255,7 @@ def _address(device: SliceDevice) -> str:
 
 
 def _value(device: SliceDevice, name: str) -> object:
-    """Return a value; of a list, the first."""
+    """Return the value of an attribute, the first value of a list, None if it is missing."""
     value = device.attribute(name)
     if isinstance(value, tuple):
         return value[0] if value else None
@@ -268,7 +268,7 @@ def _text(device: SliceDevice, name: str) -> str:
 
 
 def _ordered(devices: Iterable[PlacedDevice]) -> tuple[PlacedDevice, ...]:
-    """Return the devices in their order, with the NUMA nodes of their places, and rails."""
+    """Return the devices in the order of ClusterNode, with NUMA nodes and rails."""
     found = _with_numa_nodes(list(devices))
     gpu_roots = {device.root for device in found if device.kind is DeviceKind.GPU} - {""}
     nics = [device for device in found if device.kind is DeviceKind.NIC and device.rdma_device]

@@ -1,6 +1,6 @@
-"""Command `explain`: whether a pod, a job or manifests can have their claims, and where.
+"""Command `explain`: whether the claims of a pod, a job or manifests can be allocated, and where.
 
-It has the answers of `dra-shim explain`, and looks for the node itself.
+The explanation is that of `dra-shim explain`; this command also selects the node.
 """
 
 import argparse
@@ -22,12 +22,12 @@ from dra_shim.kubectl.source import (
     add_source_flags,
     name_of_item,
 )
-from dra_shim.resourceapi import Document, parse_document
+from dra_shim.resourceapi import Document, parse_stored
 from dranet_nri.component.output import add_output_flag, print_lines
 from dranet_nri.errors import ConfigError
 
 EXAMPLES: Final = ("explain pod/train-0 -n ml", "explain job/train -n ml", "explain job.yaml")
-# What a reference may name: short name → name for kubectl, kind.
+# Kinds of a reference: short name → (name for kubectl, kind).
 KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "pod": ("pods", "Pod"),
     "job": ("jobs", "Job"),
@@ -69,23 +69,23 @@ def main(args: argparse.Namespace) -> int:
     documents = (*targets, *_beside(targets, source, owner))
     names = [args.node] if args.node else _nodes(source, owner)
     found: list[Explanation] = []
-    can: list[str] = []
-    chosen = ""
+    suitable: list[str] = []
+    shown = ""
     for name in names:
-        # What `dra-shim explain --cluster` has as flags.
+        # Flags as of `dra-shim explain --cluster`.
         flags = argparse.Namespace(cluster=True, slices=[], inventory=None, node=name)
         explained = explain_all(flags, targets, documents)
         met = all(explanation.met for explanation in explained)
-        if not found or (met and not can):
-            found, chosen = explained, name
-        can += [name] if met else []
+        if not found or (met and not suitable):
+            found, shown = explained, name
+        suitable += [name] if met else []
     if len(names) > 1 and args.output == "table":
-        print_lines(f"nodes: {len(can)} of {len(names)} can meet the claims; shown: {chosen}")
+        print_lines(f"nodes: {len(suitable)} of {len(names)} can meet the claims; shown: {shown}")
     return answer(args, found)
 
 
 def _targets(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Document, ...], Item]:
-    """Return the documents to explain, and their object in the cluster, {} for files."""
+    """Return (documents to explain, their object in the cluster or {} for files)."""
     target = args.target
     if target == STDIN or Path(target).exists():
         return read_documents(files_below([target])), {}
@@ -99,19 +99,20 @@ def _targets(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Docu
     full_name = f"{args.namespace}/{name}"
     for item in source.items(kind):
         if name_of_item(item) == full_name:
-            return _read([{"kind": kind[1], **item}]), item
+            return (parse_stored({"kind": kind[1], **item}),), item
     raise ConfigError(
         [f"{target}: no {kind[1]} {full_name}; correct the name, or give its --namespace"]
     )
 
 
 def _beside(targets: Sequence[Document], source: ObjectSource, owner: Item) -> tuple[Document, ...]:
-    """Return the other objects, without claims of the pod itself."""
+    """Return the objects of the cluster besides the targets and the pod's generated claims."""
     uid = (owner.get("metadata") or {}).get("uid")
     items = [item for kind in (SLICES, CLASSES, TEMPLATES) for item in source.items(kind)]
     items += [item for item in source.items(CLAIMS) if not uid or uid not in _owners(item)]
     identities = {_identity(document) for document in targets}
-    return tuple(document for document in _read(items) if _identity(document) not in identities)
+    documents = map(parse_stored, items)
+    return tuple(document for document in documents if _identity(document) not in identities)
 
 
 def _owners(item: Item) -> set[str]:
@@ -124,7 +125,7 @@ def _identity(document: Document) -> tuple[Any, ...]:
 
 
 def _nodes(source: ObjectSource, owner: Item) -> list[str]:
-    """Return the pod's node, or all that publish devices."""
+    """Return the node of a scheduled pod, otherwise all nodes that publish devices."""
     bound = (owner.get("spec") or {}).get("nodeName")
     names = [node.name for node in read_nodes(source) if node.devices]
     if bound in names:
@@ -132,16 +133,3 @@ def _nodes(source: ObjectSource, owner: Item) -> list[str]:
     if not names:
         raise ConfigError(["no node publishes devices; check that the driver runs on it"])
     return names
-
-
-def _read(items: Sequence[Item]) -> tuple[Document, ...]:
-    """Return objects as documents; a claim of a newer API counts with what it has."""
-    found = []
-    for item in items:
-        try:
-            found.append(parse_document(item))
-        except ConfigError:
-            if item.get("kind") != CLAIMS[1]:
-                raise
-            found.append(parse_document({**item, "spec": {}}))
-    return tuple(found)

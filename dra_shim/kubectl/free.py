@@ -1,10 +1,10 @@
-"""Command `free`: how many GPU and NIC pairs are left on each node."""
+"""Command `free`: number of free GPU and NIC pairs on each node."""
 
 import argparse
 from typing import Final
 
 from dra_shim.kubectl.cluster import node_named, read_nodes
-from dra_shim.kubectl.pairs import room_of
+from dra_shim.kubectl.pairs import free_pairs_of
 from dra_shim.kubectl.source import ObjectSource, add_source_flags
 from dranet_nri.component.output import (
     add_output_flag,
@@ -34,17 +34,17 @@ def main(args: argparse.Namespace) -> int:
     nodes = read_nodes(ObjectSource(args))
     if args.node:
         nodes = (node_named(nodes, args.node),)
-    rooms = [room_of(node) for node in nodes if node.devices]
-    if show_document(args.output, lambda: {"nodes": [fields_of(room) for room in rooms]}):
+    nodes_free = [free_pairs_of(node) for node in nodes if node.devices]
+    if show_document(args.output, lambda: {"nodes": [fields_of(free) for free in nodes_free]}):
         return 0
-    print_lines(*(room.text for room in rooms))
-    if len(rooms) > 1:
+    print_lines(*(free.text for free in nodes_free))
+    if len(nodes_free) > 1:
         rows = [
             (
-                room.node, f"{room.pairs} of {room.all_pairs}", room.near or "-",
-                f"{room.gpus} of {room.all_gpus}", f"{room.nics} of {room.all_nics}",
+                free.node, f"{free.pairs} of {free.all_pairs}", free.near or "-",
+                f"{free.gpus} of {free.all_gpus}", f"{free.nics} of {free.all_nics}",
             )
-            for room in rooms
+            for free in nodes_free
         ]  # fmt: skip
         print_lines("")
         show_table([_COLUMNS, *rows])

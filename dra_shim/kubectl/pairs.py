@@ -1,7 +1,7 @@
-"""Pairs of a GPU and a NIC that are left on a node.
+"""Free pairs of a GPU and a NIC on a node.
 
-A pair is at one PCIe root. Where no root of the node has both (ND H100 v5: each device is alone in
-its PCI domain), it is on one NUMA node; where that is unknown, anywhere on the node.
+A pair is at one PCIe root. If no root of the node has both (ND H100 v5: each device has its own PCI
+domain), a pair is on one NUMA node; if that is unknown, anywhere on the node.
 """
 
 from collections import Counter
@@ -19,11 +19,11 @@ _LEVELS: Final[tuple[tuple[str, Callable[[PlacedDevice], object]], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FreePairs:
     """Free devices and pairs of a node; fields with `all` count devices in use too.
 
     Attributes:
-        near: how near GPU and NIC of a pair are; "" without pairs.
+        near: what GPU and NIC of a pair share, such as "same PCIe root"; "" without pairs.
     """
 
     node: str
@@ -39,17 +39,17 @@ class Room:
     def text(self) -> str:
         """Return the line of the node."""
         if self.all_pairs:
-            left, everything, things = self.pairs, self.all_pairs, "GPU+NIC pairs"
+            free, total, things = self.pairs, self.all_pairs, "GPU+NIC pairs"
         elif self.all_nics:
-            left, everything, things = self.nics, self.all_nics, "NICs"
+            free, total, things = self.nics, self.all_nics, "NICs"
         else:
-            left, everything, things = self.gpus, self.all_gpus, "GPUs"
-        verb = "is" if left == 1 else "are"
-        return f"{left} of {everything} {things} {verb} left on node {self.node}"
+            free, total, things = self.gpus, self.all_gpus, "GPUs"
+        verb = "is" if free == 1 else "are"
+        return f"{free} of {total} {things} {verb} left on node {self.node}"
 
 
-def room_of(node: ClusterNode) -> Room:
-    """Count what is left on a node; NICs without RDMA do not count where others have it."""
+def free_pairs_of(node: ClusterNode) -> FreePairs:
+    """Count the free devices of a node; NICs without RDMA do not count if other NICs have it."""
     gpus, nics = node.of_kind(DeviceKind.GPU), node.of_kind(DeviceKind.NIC)
     if any(nic.rdma_device for nic in nics):
         nics = tuple(nic for nic in nics if nic.rdma_device)
@@ -58,7 +58,7 @@ def room_of(node: ClusterNode) -> Room:
         ("", lambda _: 0),
     )
     free_gpus, free_nics = _free(gpus), _free(nics)
-    return Room(
+    return FreePairs(
         node.name, _count(free_gpus, free_nics, place), _count(gpus, nics, place),
         len(free_gpus), len(gpus), len(free_nics), len(nics), near,
     )  # fmt: skip
@@ -73,7 +73,7 @@ def _count(
     nics: Iterable[PlacedDevice],
     place: Callable[[PlacedDevice], object],
 ) -> int:
-    """Return how many pairs there are, each device in one at most."""
+    """Return the number of pairs; a device is in at most one pair."""
     gpu_places = Counter(place(gpu) for gpu in gpus)
     nic_places = Counter(place(nic) for nic in nics)
     both = gpu_places & nic_places

@@ -1,7 +1,7 @@
 """Topology of a node as an SVG picture: sockets, PCIe roots, GPUs, NICs, RDMA devices and rails.
 
-A band is a socket (NUMA node), a box in it a PCIe root, a tile in that a device. The colour of a
-tile is the device's state; a tile names the pod that holds the device.
+A band is a socket (NUMA node), a box in the band a PCIe root, a tile in the box a device. The
+colour of a tile is the device's state; the tile has the name of the pod that owns the device.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,10 +16,10 @@ _COLOURS: Final = {
 }  # fmt: skip
 _BORDERS: Final = {DeviceKind.GPU: "#2e7d32", DeviceKind.NIC: "#1565c0"}
 _COLUMNS: Final = 4  # PCIe roots side by side
-_TILE: Final = (204, 58)  # width and height, as all sizes in pixels
+_TILE: Final = (204, 58)  # width and height; all sizes are pixels
 _GAP: Final = 8
 _TITLE: Final = 24
-_LETTERS: Final = 30  # of a tile's line
+_MAX_CHARACTERS: Final = 30  # of a line in a tile
 
 
 def draw_node(node: ClusterNode) -> str:
@@ -58,7 +58,7 @@ def _socket(
     """Return the elements of a band, and its height."""
     title = "NUMA node unknown" if numa is None else f"NUMA node {numa}"
     roots = [list(members) for _, members in groupby(devices, key=_root_of)]
-    # The pairs of GPU and NIC are side by side, and NICs of other roots below them.
+    # Roots with GPUs come first, roots with only NICs below them.
     roots.sort(key=lambda members: all(device.kind is DeviceKind.NIC for device in members))
     parts: list[str] = []
     y = top + _TITLE + _GAP
@@ -75,7 +75,7 @@ def _socket(
 
 
 def _root_of(device: PlacedDevice) -> object:
-    """Return what a box is for; a device without a root has one of its own."""
+    """Return the key of a device's box; a device without a root has its own box."""
     return device.root or device.id
 
 
@@ -98,7 +98,7 @@ def _tile(device: PlacedDevice, x: int, y: int) -> Iterator[str]:
 
 
 def _lines(device: PlacedDevice) -> tuple[str, str, str]:
-    """Return three lines: what it is, its details, and who has it."""
+    """Return three lines: kind and name, details, owners or state."""
     if device.kind is DeviceKind.GPU:
         first, second = f"GPU {device.name}", device.product or device.address
     else:
@@ -128,4 +128,4 @@ def _text(x: int, y: int, text: str, style: str = "") -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"

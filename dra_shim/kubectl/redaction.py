@@ -1,10 +1,10 @@
-"""Objects without what may be secret, for the support archive.
+"""Redaction of objects and logs for the support archive.
 
 Rules:
 1. Annotations, managed fields and the values of environment variables are removed: tokens and
    passwords are in them.
-2. Of a pod, what claims and devices need is kept: names, images, claims,
-   the node, the phase. Commands and arguments are removed.
+2. Of a pod only fields that concern claims and devices stay: names, images, claims, node, phase.
+   Commands and arguments are removed.
 3. In logs, bearer tokens and JSON Web Tokens are replaced, and passwords in URLs.
 """
 
@@ -26,8 +26,8 @@ _SECRETS: Final = (
 
 
 def redacted(item: Item) -> Item:
-    """Return an object without what may be secret."""
-    plain = {**item, "metadata": _kept(item.get("metadata"), _METADATA)}
+    """Return an object without fields that may contain secrets."""
+    plain = {**item, "metadata": _selected(item.get("metadata"), _METADATA)}
     if item.get("kind") == "Pod":
         return _pod(plain)
     return plain
@@ -42,13 +42,13 @@ def redacted_text(text: str) -> str:
 
 def _pod(pod: Item) -> Item:
     spec = pod.get("spec") or {}
-    kept = dict(_kept(spec, _POD_SPEC))
+    fields = dict(_selected(spec, _POD_SPEC))
     for name in ("initContainers", "containers"):
         if name in spec:
-            kept[name] = [_kept(container, _CONTAINER) for container in spec[name]]
-    return {**pod, "spec": kept, "status": _kept(pod.get("status"), _POD_STATUS)}
+            fields[name] = [_selected(container, _CONTAINER) for container in spec[name]]
+    return {**pod, "spec": fields, "status": _selected(pod.get("status"), _POD_STATUS)}
 
 
-def _kept(value: object, names: tuple[str, ...]) -> Item:
-    fields = value if isinstance(value, Mapping) else {}
-    return {name: fields[name] for name in names if name in fields}
+def _selected(value: object, names: tuple[str, ...]) -> Item:
+    values = value if isinstance(value, Mapping) else {}
+    return {name: values[name] for name in names if name in values}

@@ -1,6 +1,6 @@
-"""Source of objects: a cluster by kubectl, with any kind of access, or saved files.
+"""Source of objects: a cluster through kubectl, or saved files.
 
-Files are what `kubectl get -o yaml` or `-o json` prints, or an unpacked support archive.
+Files are outputs of `kubectl get -o yaml` or `-o json`, or an unpacked support archive.
 """
 
 import os
@@ -16,7 +16,7 @@ from dranet_nri.errors import ConfigError
 
 Item = Mapping[str, Any]
 
-# What kubectl calls a kind, and the kind.
+# (name for kubectl, kind)
 SLICES: Final = ("resourceslices", "ResourceSlice")
 CLAIMS: Final = ("resourceclaims", "ResourceClaim")
 TEMPLATES: Final = ("resourceclaimtemplates", "ResourceClaimTemplate")
@@ -43,10 +43,10 @@ class ObjectSource:
     """Objects by kind."""
 
     def __init__(self, args: Namespace) -> None:
-        """Read the files at once; a cluster is read on demand.
+        """Read saved files; a cluster is read on demand.
 
         Args:
-            args: with the flags of `add_source_flags`.
+            args: parsed flags of `add_source_flags`.
 
         Raises:
             ConfigError: a file cannot be read; all violations.
@@ -73,14 +73,14 @@ class ObjectSource:
             words = ["--all-namespaces", *([f"--selector={labels}"] if labels else [])]
             return tuple(self._kubectl.get(kind[0], *words))
         found = (item for item in self._saved if item.get("kind") == kind[1])
-        return tuple(item for item in found if _has_label(item, labels))
+        return tuple(item for item in found if has_label(item, labels))
 
 
 def saved_items(directory: str) -> tuple[Item, ...]:
-    """Return the objects of all files below a directory, Lists taken apart.
+    """Return the objects of all files below a directory; items of a List are separate objects.
 
     Raises:
-        ConfigError: every violation, with the file's name in front.
+        ConfigError: all violations, prefixed with the name of the file.
     """
     if not Path(directory).is_dir():
         raise ConfigError([f"--from {directory}: is not a directory; check the path"])
@@ -112,6 +112,7 @@ def _members(document: object) -> Sequence[Item]:
     return (document,)
 
 
-def _has_label(item: Item, labels: str) -> bool:
+def has_label(item: Item, labels: str) -> bool:
+    """Return whether an object has the label "name=value"; "" is every object."""
     name, _, value = labels.partition("=")
     return not labels or ((item.get("metadata") or {}).get("labels") or {}).get(name) == value

@@ -1,4 +1,4 @@
-"""Subcommand `status`: nodes, driver versions, and the devices of pods."""
+"""Command `status`: nodes, driver versions, and the devices of pods."""
 
 import argparse
 from collections import Counter
@@ -40,7 +40,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the nodes, then what is held or unhealthy; 1 if a device is, or a driver is not ready.
+    """Print the nodes, then devices that are held or unhealthy.
+
+    Returns:
+        1 if a device is unhealthy or a driver is not ready, otherwise 0.
 
     Raises:
         DranetError: the cluster or the files cannot be read.

@@ -1,4 +1,4 @@
-"""Command `topology`: distances of GPUs and NICs of a node, only from its slices."""
+"""Command `topology`: distances between GPUs and NICs of a node, from its slices only."""
 
 import argparse
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ _COLUMNS: Final = ("", "DEVICE", "INTERFACE", "RDMA", "RAIL", "PCIE ROOT", "STAT
 
 
 def relation(first: PlacedDevice, second: PlacedDevice) -> str:
-    """Return how near two devices are: X, ROOT, NODE, SYS or ?."""
+    """Return the distance of two devices: X, ROOT, NODE, SYS or ?; see the legend."""
     if first.id == second.id:
         return "X"
     if first.root and first.root == second.root:
@@ -91,7 +91,7 @@ def labels_of(devices: Sequence[PlacedDevice]) -> list[str]:
 
 
 def _shown(node: ClusterNode) -> list[PlacedDevice]:
-    """Return GPUs, then NICs."""
+    """Return the GPUs, then the NICs."""
     return [*node.of_kind(DeviceKind.GPU), *node.of_kind(DeviceKind.NIC)]
 
 

@@ -1,4 +1,4 @@
-"""Command `verify`: that of dra-shim."""
+"""Command `verify`, the same as that of dra-shim."""
 
 from dra_shim.commands.verify import EXAMPLES, add_flags, main
 

@@ -2,12 +2,12 @@
 
 sockets.py        paths and names of the sockets
 instance_lock.py  one instance per node
-messages.py       the kubelet's messages as values
+messages.py       conversion of the kubelet's messages
 dra_service.py    Prepare and Unprepare
 health.py         health of devices, as a stream
 registration.py   registration at the kubelet
-grpc_server.py    a server on a socket that can be removed or replaced
-plugin.py         both sockets and the registration, kept in place
+grpc_server.py    gRPC server on a Unix socket
+plugin.py         lifecycle of both sockets and the registration
 self_probe.py     a self-test through the sockets
 """
 

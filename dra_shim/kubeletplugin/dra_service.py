@@ -22,7 +22,7 @@ from dra_shim.kubeletplugin.messages import (
 )
 from dranet_nri.model import ObjectRef
 
-if TYPE_CHECKING:  # registration does not wait for the room
+if TYPE_CHECKING:  # the import would delay the registration
     from dra_shim.prepare import PrepareResult
 
 
@@ -44,7 +44,7 @@ class Service:
 
     Attributes:
         advertised: its name in GetInfo.
-        end: called before the server ends, which would otherwise wait for endless calls.
+        end: ends streams; called before the server stops, which would otherwise wait for them.
     """
 
     advertised: str
@@ -82,13 +82,13 @@ async def _prepare(
     request: NodePrepareResourcesRequest,
     call: "grpc.aio.ServicerContext[NodePrepareResourcesRequest, NodePrepareResourcesResponse]",
 ) -> NodePrepareResourcesResponse:
-    claims, bad = claims_from(request.claims)
-    return prepare_response(await driver.prepare(claims, call.time_remaining()), version, bad)
+    claims, errors = claims_from(request.claims)
+    return prepare_response(await driver.prepare(claims, call.time_remaining()), version, errors)
 
 
 async def _unprepare(
     driver: Driver, request: NodeUnprepareResourcesRequest, _: object
 ) -> NodeUnprepareResourcesResponse:
-    claims, bad = claims_from(request.claims)
+    claims, errors = claims_from(request.claims)
     # An invalid claim has no record, and an error would keep its pod Terminating.
-    return unprepare_response({**dict.fromkeys(bad, ""), **await driver.unprepare(claims)})
+    return unprepare_response({**dict.fromkeys(errors, ""), **await driver.unprepare(claims)})

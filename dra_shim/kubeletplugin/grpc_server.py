@@ -19,29 +19,29 @@ import grpc
 
 from dra_shim.kubeletplugin.sockets import SocketError
 
-_DRAFT: Final = ".dra-"
+_TEMPORARY: Final = ".dra-"
 
 
 class GrpcServer:
     """One server on one socket."""
 
     def __init__(self, path: Path, server: grpc.aio.Server) -> None:
-        """Use `opened` to create a server."""
+        """Use `start` to create a server."""
         self.path = path
         self._server = server
         self._identity = (-1, -1, -1)
 
     @classmethod
-    async def opened(
-        cls, path: Path, handlers: Sequence[grpc.GenericRpcHandler], *, follows: bool
+    async def start(
+        cls, path: Path, handlers: Sequence[grpc.GenericRpcHandler], *, replaces: bool
     ) -> Self:
         """Return a running server on a socket of this name, in place of any file of this name.
 
         Args:
             path: path of the socket.
             handlers: handlers of the services.
-            follows: another server of the shim may still have the name, and end later. Not for a
-                directory that a kubelet watches: it logs errors for temporary names.
+            replaces: whether another server of the shim may still use this name, and end later. Not
+                for a directory that a kubelet watches: it logs errors for temporary names.
 
         Raises:
             SocketError: the directory does not exist, or cannot contain a socket.
@@ -50,9 +50,9 @@ class GrpcServer:
         server.add_generic_rpc_handlers(handlers)
         listener = cls(path, server)
         # Not longer than the shortest name, "dra.sock", so that the path never becomes too long.
-        bound = path.with_name(_DRAFT + secrets.token_hex(2)[:3]) if follows else path
+        bound = path.with_name(_TEMPORARY + secrets.token_hex(2)[:3]) if replaces else path
         try:
-            for stale in path.parent.glob(f"{_DRAFT}???") if follows else (path,):
+            for stale in path.parent.glob(f"{_TEMPORARY}???") if replaces else (path,):
                 stale.unlink(missing_ok=True)
             _bind(server, bound)
             await server.start()
@@ -66,7 +66,7 @@ class GrpcServer:
         listener._identity = identity
         return listener
 
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Return whether the socket still has its name."""
         try:
             return _identity(self.path) == self._identity
@@ -75,8 +75,8 @@ class GrpcServer:
 
     def remove(self) -> None:
         """Remove the name of the socket, if it is that of this server; connections stay open."""
-        if self.is_there():
-            with suppress(OSError):  # the server ends anyway
+        if self.exists():
+            with suppress(OSError):  # the server ends in any case
                 self.path.unlink()
 
     async def close(self, grace_s: float) -> None:

@@ -25,7 +25,7 @@ from dra_shim._gen.dra_health_v1_pb2 import (
 from dra_shim._gen.dra_health_v1_pb2 import DeviceHealth as HealthMessage
 from dra_shim.kubeletplugin.dra_service import Service
 
-if TYPE_CHECKING:  # registration does not wait for the room
+if TYPE_CHECKING:  # the import would delay the registration
     from dra_shim.pool.health_report import HealthReport, HealthSource
 
 REFRESH_S: Final = 10.0  # seconds; the kubelet keeps a state for 30 s (DefaultHealthTimeout)
@@ -69,39 +69,44 @@ def health_services(
 
 @dataclass(slots=True)
 class _Streams:
-    """Open streams; `waiting` has the next report of each, `over` ends the current ones."""
+    """Open streams.
+
+    Attributes:
+        pending: task of each stream that waits for the next report.
+        ended: set to end all current streams.
+    """
 
     source: "HealthSource"
     refresh_s: float
     wall: Callable[[], float]
-    waiting: "set[asyncio.Task[HealthReport]]" = field(default_factory=set)
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    pending: "set[asyncio.Task[HealthReport]]" = field(default_factory=set)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def watch(
         self, _request: NodeWatchResourcesRequest, _call: object
     ) -> AsyncIterator[NodeWatchResourcesResponse]:
         """Stream reports until the kubelet or the shim ends the call."""
         last: int | None = None
-        over = self.over
-        while not over.is_set():
+        ended = self.ended
+        while not ended.is_set():
             next_report = asyncio.create_task(self._next(last))
-            self.waiting.add(next_report)
+            self.pending.add(next_report)
             try:
                 report = await next_report
             except asyncio.CancelledError:
-                if over.is_set():
+                if ended.is_set():
                     return  # gRPC leaves a call open if its task is cancelled
                 raise
             finally:
-                self.waiting.discard(next_report)
+                self.pending.discard(next_report)
             last = report.number
             yield _response(report, int(self.wall()))
 
     def end(self) -> None:
         """End all streams; a later server has its own."""
-        self.over.set()
-        self.over = asyncio.Event()
-        for next_report in self.waiting:
+        self.ended.set()
+        self.ended = asyncio.Event()
+        for next_report in self.pending:
             next_report.cancel()
 
     async def _next(self, last: int | None) -> "HealthReport":

@@ -1,4 +1,4 @@
-"""Instance lock: one shim per node; a second one waits, and logs the owner."""
+"""Instance lock: one shim per node; a second instance waits, and logs the owner."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,7 +9,7 @@ from typing import Final
 from dra_shim.kubeletplugin.sockets import make_data_directory
 from dranet_nri.state.lock import PluginLock
 
-POLL_S: Final = 0.5  # the kernel sends no event when another process releases its flock
+POLL_S: Final = 0.5  # the kernel reports no event when another process releases its flock
 
 
 @asynccontextmanager
@@ -20,7 +20,7 @@ async def only_instance(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[None]:
-    """Own the lock in the context; wait until the current owner ends.
+    """Own the lock in the context; wait until the current owner releases it.
 
     Args:
         lock: lock file in the driver's directory, which is created if it is missing.
@@ -33,19 +33,19 @@ async def only_instance(
         OSError: the lock cannot be opened.
     """
     make_data_directory(lock.parent)
-    held = PluginLock(lock)
-    reported: str | None = None
-    while not held.try_acquire():
-        other = _read(lock)
-        if other != reported:
-            waiting(other)
-            reported = other
+    plugin_lock = PluginLock(lock)
+    reported_owner: str | None = None
+    while not plugin_lock.try_acquire():
+        owner = _read(lock)
+        if owner != reported_owner:
+            waiting(owner)
+            reported_owner = owner
         await sleep(POLL_S)
     try:
         _write(lock, who)
         yield
     finally:
-        held.release()
+        plugin_lock.release()
 
 
 def _read(path: Path) -> str:

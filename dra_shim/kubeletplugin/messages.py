@@ -1,4 +1,4 @@
-"""The kubelet's messages as values. v1 and v1beta1 differ only in the share id."""
+"""Conversion of the kubelet's messages to values and back; only v1 has share ids."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ObjectRef, parse_uid
 from dranet_nri.model.api_names import parse_label, parse_subdomain
 
-if TYPE_CHECKING:  # registration does not wait for the room
+if TYPE_CHECKING:  # the import would delay the registration
     from dra_shim.prepare import PreparedDevice, PrepareResult
 
 
@@ -51,19 +51,19 @@ VERSIONS: Final = (
 
 
 def claims_from(messages: Iterable[Claim]) -> tuple[tuple[ObjectRef, ...], dict[str, str]]:
-    """Return the claims of a request, and the error of each invalid one by UID."""
-    good: dict[str, ObjectRef] = {}
-    bad: dict[str, str] = {}
+    """Return the valid claims of a request, and the error of each invalid claim by UID."""
+    claims: dict[str, ObjectRef] = {}
+    errors: dict[str, str] = {}
     for message in messages:
         try:
-            good[message.uid] = ObjectRef(
+            claims[message.uid] = ObjectRef(
                 _parsed("namespace", message.namespace, parse_label),
                 _parsed("name", message.name, parse_subdomain),
                 parse_uid(message.uid),
             )
         except InvalidValueError as error:
-            bad[message.uid] = f"claim {message.namespace}/{message.name}: {error}"
-    return tuple(good.values()), bad
+            errors[message.uid] = f"claim {message.namespace}/{message.name}: {error}"
+    return tuple(claims.values()), errors
 
 
 def prepare_response(

@@ -1,11 +1,11 @@
-"""Kubelet plugin lifecycle: two sockets and the registration, kept in place.
+"""Kubelet plugin lifecycle: two sockets and the registration, which are checked and repaired.
 
 Rules:
 1. The service starts before the registration, and ends after it.
 2. No event reports that a socket was removed, or that a kubelet lost the registration. So both
-   sockets are checked at intervals, and a registration that does not come is requested again by a
-   new socket.
-3. A socket error ends nothing: it is reported once, and retried.
+   sockets are checked at intervals, and a missing registration is requested again by a new
+   socket.
+3. A socket error is reported once, and retried; it stops nothing else.
 """
 
 import asyncio
@@ -36,7 +36,8 @@ class SocketReplaced(LogNotice):
     """A socket was created again; reason has the cause.
 
     Attributes:
-        forgotten: the kubelet has to register it again; it finds the service's socket by name.
+        forgotten: whether the kubelet has to register the plugin again. It has not after a loss of
+            the service's socket, which it opens by name.
     """
 
     log = LogLine("warning", "socket recreated")
@@ -66,16 +67,16 @@ class PluginStatus:
     Attributes:
         registered: whether the kubelet accepted the last registration.
         reason: the kubelet's error, "" if there is none.
-        trouble: error of a socket, "" if both are served.
+        socket_error: error of a socket, "" if both are served.
     """
 
     registered: bool = False
     reason: str = ""
-    trouble: str = ""
+    socket_error: str = ""
 
 
 class KubeletPlugin:
-    """Two sockets of a driver and its registration, kept in place."""
+    """Two sockets of a driver and its registration."""
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class KubeletPlugin:
         self._tried = asyncio.Event()
 
     async def tried(self) -> None:
-        """Wait until the sockets are open, or could not be opened for the first time."""
+        """Wait for the first attempt to open the sockets, successful or not."""
         await self._tried.wait()
 
     @property
@@ -139,8 +140,8 @@ class KubeletPlugin:
         self._status = PluginStatus()
         if registration is not None:
             await registration.close(0)
-        for offered_service in self._services:
-            offered_service.end()
+        for grpc_service in self._services:
+            grpc_service.end()
         if service is not None:
             await service.close(GRACE_S)
 
@@ -150,30 +151,30 @@ class KubeletPlugin:
             await self._check_service(closing)
             await self._check_registration()
         except SocketError as error:
-            if str(error) != self._status.trouble:
+            if str(error) != self._status.socket_error:
                 self._notify(SocketFailed(str(error)))
-            self._status = replace(self._status, trouble=str(error))
+            self._status = replace(self._status, socket_error=str(error))
         else:
-            self._status = replace(self._status, trouble="")
+            self._status = replace(self._status, socket_error="")
 
     async def _check_service(self, closing: asyncio.TaskGroup) -> None:
         old = self._service
-        if old is not None and old.is_there():
+        if old is not None and old.exists():
             return
         path = self._sockets.service
         make_data_directory(path.parent)
-        handlers = [offered_service.handler for offered_service in self._services]
-        self._service = await GrpcServer.opened(path, handlers, follows=True)
+        handlers = [grpc_service.handler for grpc_service in self._services]
+        self._service = await GrpcServer.start(path, handlers, replaces=True)
         if old is not None:
             self._notify(SocketReplaced(str(path), "it was gone"))
             closing.create_task(old.close(GRACE_S))
 
     async def _check_registration(self) -> None:
         old = self._registration
-        there = old is not None and old.is_there()
+        exists = old is not None and old.exists()
         waited_s = self._clock() - self._since
         timeout_s = backoff_s(self._unanswered, ANSWER_S, LONGEST_ANSWER_S)
-        if there and (self._status.registered or waited_s < timeout_s):
+        if exists and (self._status.registered or waited_s < timeout_s):
             return
         if old is not None:
             await old.close(0)
@@ -181,13 +182,13 @@ class KubeletPlugin:
             cause = self._status.reason or "no answer; check its --root-dir"
             late = f"not registered by the kubelet for {waited_s:.0f} s: {cause}"
             path = str(self._sockets.registration)
-            reason = late if there else "it was gone"
+            reason = late if exists else "it was gone"
             self._notify(SocketReplaced(path, reason, forgotten=True))
-        if there:
+        if exists:
             self._unanswered += 1
         self._status = replace(self._status, registered=False)
-        self._registration = await GrpcServer.opened(
-            self._sockets.registration, self._registration_handlers, follows=False
+        self._registration = await GrpcServer.start(
+            self._sockets.registration, self._registration_handlers, replaces=False
         )
         self._since = self._clock()
 

@@ -24,17 +24,17 @@ class _Message(Protocol):
 
 
 async def probe(registration: Path, timeout_s: float = TIMEOUT_S) -> str:
-    """Return an error, "" if a kubelet would get its responses.
+    """Return the error that a kubelet would get, "" if there is none.
 
     It calls GetInfo at the registration socket, and NodePrepareResources without claims at the
     endpoint of that response, in each version. Each call has a timeout of timeout_s seconds.
     """
     try:
-        info = await _called(
+        info = await _call(
             registration, timeout_s, f"/{SERVICE}/GetInfo", InfoRequest(), PluginInfo.FromString
         )
         for version in VERSIONS:
-            await _called(
+            await _call(
                 Path(info.endpoint),
                 timeout_s,
                 f"/{version.service}/NodePrepareResources",
@@ -46,7 +46,7 @@ async def probe(registration: Path, timeout_s: float = TIMEOUT_S) -> str:
     return ""
 
 
-async def _called(
+async def _call(
     path: Path, timeout_s: float, method: str, request: _Message, read: Callable[[bytes], R]
 ) -> R:
     target = f"unix:{quote(str(path))}"

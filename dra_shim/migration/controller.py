@@ -4,16 +4,16 @@ A kubelet does not prepare claims of running pods again. Without a record, their
 owner: not published, not restored when the pods end, and refused to restarted containers.
 
 Rules:
-1. It runs before the node's devices are published again, because the previous driver's slices can
-   be the only description of a device in a pod. So these slices are read first, and kept.
-2. Publishing waits only for a limited time. Until a claim has its record, its devices are not
+1. The previous driver's slices can be the only description of a device in a pod. So they are read
+   before the shim publishes the node's devices, and cached.
+2. Publishing waits for a limited time only. Until a claim has its record, its devices are not
    published, because they are not on the host, and the scheduler respects the claim's allocation.
-3. The search runs once: when the shim first serves a node, and when slices exist that it did not
-   write, or none exist (a kubelet deletes the slices of a driver that is not running).
-4. The claims of a cluster are too many for one list. They are read in pages, and those of this node
-   are kept.
-5. A refusal can be temporary: a right is granted later, or an orphaned record is collected. While a
-   claim has no record, the known facts are kept, and the claim is retried without another list.
+3. The search runs when the shim first serves a node, when slices exist that it did not write, and
+   when no slices exist: a kubelet deletes the slices of a driver that does not run.
+4. The claims of a cluster are too many for one list. They are read in pages, and only those of this
+   node are stored.
+5. A refusal can be temporary: a permission is granted later, or an orphaned record is collected. A
+   claim without a record is retried with its cached facts, without another list.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -107,8 +107,8 @@ class MigrationController:
             api: the API client.
             node: name of this node.
             state: location of the marker that the search is complete.
-            prepare: records claims whose devices may be known only from slices; returns results for
-                those that a pod still has.
+            prepare: records claims with these devices, which may be known only from slices; returns
+                results for claims that a pod still uses.
             notify: called with the result, and with refusals when they change; must not raise.
             timing: clock and timers.
         """
@@ -121,18 +121,18 @@ class MigrationController:
         self._wakeup = Wakeup(timing)
         # slices of the previous driver, before they are replaced
         self._slices: Sequence[Document] | None = None
-        self._left: _Unmigrated | None = None
+        self._unmigrated: _Unmigrated | None = None
         self._publish_at = inf
         lasting_s = FIRST_LASTING_S, LONGEST_LASTING_S
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random, lasting_s)
-        self._lasting = False  # the last failure
+        self._lasting = False  # whether the last failure was a refusal
 
     async def run(self) -> None:
         """Search until the result is complete, not needed, or cannot be recorded."""
         self._backoff.reset()
         while True:
             try:
-                if await self._adopt():
+                if await self._migrate():
                     break
             except ApiError as error:
                 wait_s = self._pause_s(error)
@@ -144,18 +144,21 @@ class MigrationController:
                 self._backoff.reset()
                 wait_s = REFUSED_S
             await self._timing.sleep(wait_s)
-        self._slices = self._left = None
+        self._slices = self._unmigrated = None
         self._allow_publish(-inf)
 
     def _pause_s(self, error: ApiError) -> float:
-        """Return the seconds to wait; a server that starts gives no answer, then refuses."""
+        """Return the seconds to wait; the back-off starts again when failures become refusals.
+
+        A server that starts does not answer, and then refuses.
+        """
         lasting = not isinstance(error, UnavailableError | ExpiredError)
         if lasting is not self._lasting:
             self._lasting = lasting
             self._backoff.reset()
         return self._backoff.next_s(lasting=lasting, at_least_s=error.after_s)
 
-    async def awaited(self) -> None:
+    async def until_publishable(self) -> None:
         """Wait until publishing may begin: records exist, or the time limit is over."""
         await self._wakeup.until(lambda: self._publish_at)
 
@@ -163,34 +166,38 @@ class MigrationController:
         self._publish_at = min(self._publish_at, at)
         self._wakeup.wake()
 
-    async def _adopt(self) -> bool:
-        """Have claims recorded that have no record; return whether none is left."""
-        if self._left is None:
-            before = await self._before()
-            own = [is_own(self._node, name_of(document)) for document in before]
+    async def _migrate(self) -> bool:
+        """Record the claims that have no record; return whether all have one then."""
+        if self._unmigrated is None:
+            previous = await self._previous_slices()
+            own = [is_own(self._node, name_of(document)) for document in previous]
             if self._state.adopted.exists() and own and all(own):
                 return True
-            # soon all slices are those of this driver again
+            # Soon all slices are those of the shim again.
             self._state.adopted.unlink(missing_ok=True)
-            left = _Unmigrated.of(await self._claims(), before)
+            unmigrated = _Unmigrated.of(await self._claims(), previous)
         else:
-            left = replace(self._left, claims=await self._still_used(self._left.claims))
-        answers = await self._prepare(left.claims, left.devices) if left.claims else {}
-        errors = {claim: answers[claim.uid].error for claim in left.claims if claim.uid in answers}
+            unmigrated = replace(
+                self._unmigrated, claims=await self._in_use(self._unmigrated.claims)
+            )
+        claims = unmigrated.claims
+        answers = await self._prepare(claims, unmigrated.devices) if claims else {}
+        errors = {claim: answers[claim.uid].error for claim in claims if claim.uid in answers}
         refused = {claim: error for claim, error in errors.items() if error}
         reported = tuple(f"claim {claim}: {error}" for claim, error in refused.items())
         recorded = len(errors) - len(refused)
-        if recorded or reported != left.reported:
+        if recorded or reported != unmigrated.reported:
             self._notify(MigrationFinished(recorded, reported))
             for reason in reported:
                 self._notify(ClaimNotMigrated(reason))
-        self._slices, self._left = None, _Unmigrated(tuple(refused), left.devices, reported)
+        self._slices = None
+        self._unmigrated = _Unmigrated(tuple(refused), unmigrated.devices, reported)
         self._allow_publish(-inf)
-        if not refused:  # without it the next start would search again
+        if not refused:  # otherwise the next start searches again
             self._state.adopted.touch()
         return not refused
 
-    async def _before(self) -> Sequence[Document]:
+    async def _previous_slices(self) -> Sequence[Document]:
         """Return the node's slices before the first publication."""
         if self._slices is None:
             fields = {"spec.nodeName": self._node, "spec.driver": DRIVER_NAME}
@@ -199,20 +206,22 @@ class MigrationController:
         return self._slices
 
     async def _claims(self) -> Sequence[PreviousClaim]:
-        """Return the claims of this node, in one state of the server."""
+        """Return the claims of this node, all in one state of the server."""
         found: list[PreviousClaim] = []
         async with aclosing(self._api.pages(CLAIM, PAGE)) as pages:
             async for page in pages:
                 found += claims_of_node(page.items, self._node)
         return found
 
-    async def _still_used(self, claims: Sequence[ObjectRef]) -> tuple[ObjectRef, ...]:
+    async def _in_use(self, claims: Sequence[ObjectRef]) -> tuple[ObjectRef, ...]:
         """Return the claims that pods of this node still have."""
         found: list[ObjectRef] = []
         for claim in claims:
             with suppress(NotFoundError):
                 document = await self._api.get(CLAIM, claim.name, claim.namespace)
-                found += (held.ref for held in claims_of_node([document], self._node))
+                found += (
+                    claim_in_use.ref for claim_in_use in claims_of_node([document], self._node)
+                )
         return tuple(ref for ref in found if ref in claims)
 
 
@@ -221,9 +230,9 @@ class _Unmigrated:
     """Migrated claims without a record.
 
     Attributes:
-        claims: which.
-        devices: what is known of their devices, by name.
-        reported: reported reasons of refusals; None before the first report.
+        claims: the claims.
+        devices: their devices by name, with facts from slices and claims.
+        reported: reported refusals; None before the first report.
     """
 
     claims: tuple[ObjectRef, ...]
@@ -231,6 +240,6 @@ class _Unmigrated:
     reported: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, claims: Sequence[PreviousClaim], before: Sequence[Document]) -> Self:
-        """Return it for claims, and the slices of before."""
-        return cls(tuple(claim.ref for claim in claims), previous_devices(claims, before))
+    def of(cls, claims: Sequence[PreviousClaim], previous: Sequence[Document]) -> Self:
+        """Return the claims with their devices, from the claims and the previous slices."""
+        return cls(tuple(claim.ref for claim in claims), previous_devices(claims, previous))

@@ -1,4 +1,4 @@
-"""Devices of a previous driver: facts about devices that it assigned to pods.
+"""Devices of a previous driver: facts about devices that it attached to pods.
 
 Rules:
 1. A device with its interface on the host is described by the scan, not by published facts.
@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dra_shim.kubeapi import Document
+from dra_shim.kubeapi import Document, object_at, objects_at
 from dra_shim.pool import derived_key
 from dra_shim.prepare import DeviceSource
 from dra_shim.resourceapi import AllocatedClaim, Result, read_allocated
@@ -51,27 +51,29 @@ class PreviousClaim:
 class PreviousDevices:
     """DeviceSource that adds the facts of a previous driver."""
 
-    def __init__(self, source: DeviceSource, before: Mapping[str, Device]) -> None:
-        """Use the facts of source first."""
+    def __init__(self, source: DeviceSource, previous: Mapping[str, Device]) -> None:
+        """Use the facts of the source; previous devices add what is missing."""
         self._source = source
-        self._before = before
+        self._previous = previous
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
         """Implement DeviceSource."""
         found = await self._source.devices(names)
         previous = [
-            _placed(self._before[name], found.get(name)) for name in names if name in self._before
+            _with_location(self._previous[name], found.get(name))
+            for name in names
+            if name in self._previous
         ]
         merged = merge_recorded(Inventory(tuple(found.values())), previous)
         return {device.name: device for device in merged.devices}
 
 
-def _placed(before: Device, live: Device | None) -> Device:
-    """Return a previous device with the location that the node reports."""
-    if live is None:
-        return before
-    interface = before.attribute(_INTERFACE)
-    return replace(before, key=replace(live.key, name=str(interface or "")))
+def _with_location(previous: Device, scanned: Device | None) -> Device:
+    """Return a previous device with the location from the scan, if the scan found the device."""
+    if scanned is None:
+        return previous
+    interface = previous.attribute(_INTERFACE)
+    return replace(previous, key=replace(scanned.key, name=str(interface or "")))
 
 
 def claims_of_node(documents: Sequence[Document], node: str) -> tuple[PreviousClaim, ...]:
@@ -84,10 +86,10 @@ def claims_of_node(documents: Sequence[Document], node: str) -> tuple[PreviousCl
             continue
         own = [result for result in claim.results if result.device[:2] == (DRIVER_NAME, node)]
         if own and any(consumer.resource == "pods" for consumer in claim.consumers):
-            published_data = _network_data(document, node)
+            network_data = _network_data(document, node)
             devices = {
                 result.device[2]: _facts_of_claim(
-                    claim, result, published_data.get(result.device[2], {})
+                    claim, result, network_data.get(result.device[2], {})
                 )
                 for result in own
             }
@@ -106,26 +108,26 @@ def _facts_of_claim(claim: AllocatedClaim, result: Result, network: Document) ->
     name = result.device[2]
     if result.admin_access:
         return {}
-    given = ""
+    configured = ""
     with suppress(ConfigError):  # Prepare reports the violations.
         # dranet's order, because dranet set the interface's name.
         config = select_config(claim.configs, result.request, first_valid_wins=True)
-        given = config.interface.name or ""
-    published_data = {
-        _INTERFACE: network.get("interfaceName") or given,
+        configured = config.interface.name or ""
+    attributes = {
+        _INTERFACE: network.get("interfaceName") or configured,
         _MAC: network.get("hardwareAddress"),
     }
-    if given and not _PCI_NAME.fullmatch(name):
-        # a virtual device has its name by its interface's on the host
-        del published_data[_INTERFACE]
-    return {key: value for key, value in published_data.items() if value and isinstance(value, str)}
+    if configured and not _PCI_NAME.fullmatch(name):
+        # A virtual device is named after its interface on the host, not in the pod.
+        del attributes[_INTERFACE]
+    return {key: value for key, value in attributes.items() if value and isinstance(value, str)}
 
 
 def _network_data(claim: Document, node: str) -> dict[str, Document]:
     """Return the networkData of a claim's status for the node's devices, by name."""
     return {
-        str(entry.get("device")): _object(entry.get("networkData"))
-        for entry in _objects(_object(claim.get("status")).get("devices"))
+        str(entry.get("device")): object_at(entry, "networkData")
+        for entry in objects_at(claim, "status", "devices")
         if (entry.get("driver"), entry.get("pool")) == (DRIVER_NAME, node)
     }
 
@@ -135,15 +137,15 @@ def previous_devices(
 ) -> dict[str, Device]:
     """Return the devices of claims by name, from slices and claims; slices have precedence."""
     published = devices_of_slices(slices)
-    published_data: dict[str, dict[str, AttributeValue]] = {}
+    from_claims: dict[str, dict[str, AttributeValue]] = {}
     for claim in claims:
         for name, attributes in claim.devices.items():
-            published_data.setdefault(name, {}).update(attributes)
+            from_claims.setdefault(name, {}).update(attributes)
     return {
         name: published_device(
             name, {**attributes, **dict(published[name].attributes if name in published else ())}
         )
-        for name, attributes in published_data.items()
+        for name, attributes in from_claims.items()
     }
 
 
@@ -152,7 +154,7 @@ def devices_of_slices(documents: Sequence[Document]) -> dict[str, Device]:
     return {
         str(device.get("name")): published_device(str(device.get("name")), dict(_facts(device)))
         for document in documents
-        for device in _objects(_object(document.get("spec")).get("devices"))
+        for device in objects_at(document, "spec", "devices")
     }
 
 
@@ -174,7 +176,7 @@ def published_device(name: str, attributes: Mapping[str, AttributeValue]) -> Dev
 
 def _facts(device: Document) -> Iterator[tuple[str, AttributeValue]]:
     """Yield name and value of a device's attributes; in v1beta1 they are nested."""
-    attributes = _object(_object(device.get("basic", device)).get("attributes"))
+    attributes = object_at(device.get("basic", device), "attributes")
     for name, entry in attributes.items():
         match entry:
             case {"version": str(text)}:
@@ -184,18 +186,6 @@ def _facts(device: Document) -> Iterator[tuple[str, AttributeValue]]:
             # the first value is the node (KEP-6072)
             case {"ints": [int(value), *_]} if name == NUMA_NODE:
                 yield name, value
-
-
-def _objects(value: object) -> Iterator[Document]:
-    return (
-        (element for element in value if isinstance(element, Mapping))
-        if isinstance(value, list)
-        else iter(())
-    )
-
-
-def _object(value: object) -> Document:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _qualified(name: str) -> str:

@@ -1,12 +1,12 @@
 """Pool builder: the node's devices as they are published.
 
 Rules:
-1. An unhealthy device is tainted, and its pod is never evicted, because it may still use the
-   device.
+1. An unhealthy device has a NoSchedule taint. Its pod is never evicted, because it may still use
+   the device.
 2. A PF and its VFs and subfunctions exclude each other, because a pod with the PF controls all of
    them. The PF consumes all `functions` of its counter set, each of the others one.
 3. With list attributes, a NUMA node is published as a list: the node, then the nearest nodes, as
-   many as the limit allows. A server without lists gets only the node.
+   many as the limit allows. For a server without lists only the node is published.
 4. A device that several claims may have has its link speed as capacity, in bits per second. The
    scheduler accounts for it, and a child is limited to its share
    (dranet_nri/plan/settings/rate.py). A request without capacity gets a share without a limit.
@@ -46,7 +46,7 @@ MAX_COUNTERS: Final = 512  # cached counters: two for each PF
 
 _SPEED: Final = "dra.net/linkSpeed"  # Mbit/s
 _MEGABIT: Final = Fraction(10**6)
-_ON_PF: Final = "auxiliary"  # the bus of subfunctions
+_SUBFUNCTION_BUS: Final = "auxiliary"
 
 
 class Feature(StrEnum):
@@ -63,22 +63,22 @@ class DriverResources:
     """Devices that a node publishes.
 
     Attributes:
-        offers: sorted by name.
+        devices: sorted by name.
         counters: counter sets of PFs and their VFs.
     """
 
-    offers: tuple[SliceDevice, ...] = ()
+    devices: tuple[SliceDevice, ...] = ()
     counters: tuple[CounterValue, ...] = ()
 
     @property
     def features(self) -> frozenset[Feature]:
         """Return the features that a server needs to accept all fields."""
         found = set()
-        for offer in self.offers:
-            found |= {Feature.TAINTS} if offer.taints else set()
-            found |= {Feature.COUNTERS} if offer.counters else set()
-            found |= {Feature.SHARING} if offer.shared else set()
-            found |= {Feature.LISTS} if offer.lists else set()
+        for device in self.devices:
+            found |= {Feature.TAINTS} if device.taints else set()
+            found |= {Feature.COUNTERS} if device.counters else set()
+            found |= {Feature.SHARING} if device.shared else set()
+            found |= {Feature.LISTS} if device.lists else set()
         return frozenset(found)
 
 
@@ -99,47 +99,48 @@ def driver_resources(
         shared: names of devices that several claims may have.
         unhealthy: see health.unhealthy_reasons.
         physical: see physical_functions.
-        near: NUMA node -> the list to publish for it; None to publish no lists.
-        memo: cache of a started pass, None to compute everything.
+        near: NUMA node → the list to publish for it; None to publish no lists.
+        memo: cache of the scans, None to compute everything.
     """
     memo = memo or Memo()
     ordered = sorted(devices, key=attrgetter("name"))
-    consumed, counters = _functions(ordered, shared, physical or {})
+    consumed, counter_sets = _functions(ordered, shared, physical or {})
 
-    def offer(device: Device) -> SliceDevice:
+    def published(device: Device) -> SliceDevice:
         state = (device.name in shared, (unhealthy or {}).get(device.name, ""))
-        draws = consumed.get(device.name, ())
+        counters = consumed.get(device.name, ())
         return memo.get(
-            (_offer, node, device.name, *state),
-            (device, near, draws),
-            lambda: replace(_offer(node, device, state, near), counters=draws),
+            (_slice_device, node, device.name, *state),
+            (device, near, counters),
+            lambda: replace(_slice_device(node, device, state, near), counters=counters),
         )
 
-    return DriverResources(tuple(map(offer, ordered)), counters)
+    return DriverResources(tuple(map(published, ordered)), counter_sets)
 
 
 def conflicts_of(
     devices: Iterable[Device], shared: frozenset[str], physical: Mapping[str, str]
 ) -> Mapping[str, frozenset[str]]:
-    """Return device name -> names of devices that no other pod may have at the same time.
+    """Return device name → names of devices that no other pod may have at the same time.
 
-    This is the rule of the counters, for servers without them. Arguments are those of
+    The rule is that of the counters, for servers without them. Arguments are those of
     `driver_resources`.
     """
     consumed, counters = _functions(list(devices), shared, physical)
     total = {counter.set: counter.value for counter in counters}
-    members: dict[str, set[str]] = defaultdict(set)
-    owners: dict[str, set[str]] = defaultdict(set)  # devices that consume a whole counter set
-    for name, (own,) in consumed.items():
-        members[own.set].add(name)
-        if own.value == total[own.set]:
-            owners[own.set].add(name)
-    parts = {counter_set: frozenset(names) for counter_set, names in owners.items()}
+    members: dict[str, set[str]] = defaultdict(set)  # by counter set
+    functions: dict[str, set[str]] = defaultdict(set)  # PFs: they consume a whole counter set
+    for name, (counter,) in consumed.items():
+        members[counter.set].add(name)
+        if counter.value == total[counter.set]:
+            functions[counter.set].add(name)
     return {
-        name: frozenset(members[own.set] - {name})
-        if name in owners[own.set]
-        else parts.get(own.set, frozenset())
-        for name, (own,) in consumed.items()
+        name: frozenset(
+            members[counter.set] - {name}
+            if name in functions[counter.set]
+            else functions[counter.set]
+        )
+        for name, (counter,) in consumed.items()
     }
 
 
@@ -149,44 +150,46 @@ def without(resources: DriverResources, unknown: frozenset[Feature]) -> DriverRe
     Without sharing, a shared device is omitted, because a single claim would move it off the host.
     Without taints, a device that cannot be attached is omitted, because its pod would wait.
     """
-    offers = resources.offers
+    devices = resources.devices
     if Feature.SHARING in unknown:
-        offers = tuple(device for device in offers if not device.shared)
+        devices = tuple(device for device in devices if not device.shared)
     if Feature.LISTS in unknown:
-        offers = tuple(replace(device, attributes=_scalars(device)) for device in offers)
+        devices = tuple(replace(device, attributes=_scalars(device)) for device in devices)
     if Feature.TAINTS in unknown:
-        offers = tuple(
-            replace(device, taints=()) for device in offers if not _is_unattachable(device)
+        devices = tuple(
+            replace(device, taints=()) for device in devices if not _is_unattachable(device)
         )
     if Feature.COUNTERS not in unknown:
-        return DriverResources(offers, resources.counters)
-    return DriverResources(tuple(replace(device, counters=()) for device in offers))
+        return DriverResources(devices, resources.counters)
+    return DriverResources(tuple(replace(device, counters=()) for device in devices))
 
 
 def physical_functions(facts: HostFacts) -> Mapping[str, str]:
-    """Return address of a VF -> address of its PF."""
+    """Return address of a VF → address of its PF."""
     return {
         function.address: function.physical for function in facts.functions if function.physical
     }
 
 
 def near_of(facts: HostFacts) -> Near:
-    """Return NUMA node -> the node and the nearest others."""
+    """Return NUMA node → the node and the nearest others."""
     return {nodes[0]: nodes for nodes in facts.numa_near}
 
 
-def _is_unattachable(offer: SliceDevice) -> bool:
-    return any(taint.key == UNHEALTHY and taint.value in UNATTACHABLE for taint in offer.taints)
+def _is_unattachable(device: SliceDevice) -> bool:
+    return any(taint.key == UNHEALTHY and taint.value in UNATTACHABLE for taint in device.taints)
 
 
-def _scalars(offer: SliceDevice) -> tuple[tuple[str, OneOrMore], ...]:
-    """Return the attributes with the first value of each list; for a NUMA node that is the node."""
+def _scalars(device: SliceDevice) -> tuple[tuple[str, OneOrMore], ...]:
+    """Return the attributes with the first value of each list; of a NUMA list that is the node."""
     return tuple(
-        (name, value[0] if isinstance(value, tuple) else value) for name, value in offer.attributes
+        (name, value[0] if isinstance(value, tuple) else value) for name, value in device.attributes
     )
 
 
-def _offer(node: str, device: Device, state: tuple[bool, str], near: Near | None) -> SliceDevice:
+def _slice_device(
+    node: str, device: Device, state: tuple[bool, str], near: Near | None
+) -> SliceDevice:
     """Return one device; its state is whether it is shared, and its unhealthy reason."""
     shared, reason = state
     capacity = _capacity(device) if shared else ()
@@ -195,14 +198,14 @@ def _offer(node: str, device: Device, state: tuple[bool, str], near: Near | None
         DRIVER_NAME,
         node,
         device.name,
-        _listed(within_budget(dict(device.attributes), room), near),
+        _with_numa_lists(within_budget(dict(device.attributes), room), near),
         capacity,
         taints=(Taint(UNHEALTHY, reason),) if reason else (),
         shared=shared,
     )
 
 
-def _listed(
+def _with_numa_lists(
     attributes: tuple[tuple[str, AttributeValue], ...], near: Near | None
 ) -> tuple[tuple[str, OneOrMore], ...]:
     if near is None:
@@ -231,29 +234,30 @@ def _functions(
     the PF has VFs.
     """
     roles = [(device, *_role(device, physical)) for device in devices]
-    below = Tally(pf for _, pf, is_pf in roles if pf and not is_pf)
-    above = {pf for device, pf, is_pf in roles if is_pf and device.name not in shared}
+    functions = Tally(pf for _, pf, is_pf in roles if pf and not is_pf)  # VFs, subfunctions by PF
+    exclusive = {pf for device, pf, is_pf in roles if is_pf and device.name not in shared}
     consumed: dict[str, tuple[CounterValue, ...]] = {}
     for device, pf, is_pf in roles:
-        if below[pf] and pf in above and not (is_pf and device.name in shared):
-            consumed[device.name] = _counters(pf, below[pf] if is_pf else 1)
+        if functions[pf] and pf in exclusive and not (is_pf and device.name in shared):
+            consumed[device.name] = _counters(pf, functions[pf] if is_pf else 1)
     return consumed, tuple(
-        counter for pf in sorted(above) if below[pf] for counter in _counters(pf, below[pf])
+        counter
+        for pf in sorted(exclusive)
+        if functions[pf]
+        for counter in _counters(pf, functions[pf])
     )
 
 
 @lru_cache(maxsize=MAX_COUNTERS)
 def _counters(pf: str, amount: int) -> tuple[CounterValue, ...]:
-    """Return an amount of a PF's counter; always the same object, see Memo."""
+    """Return an amount of a PF's counter; equal calls return the same object, as Memo needs."""
     return (CounterValue(pci_device_name(pf), FUNCTIONS, Fraction(amount)),)
 
 
 def _role(device: Device, physical: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the address of the PF of a device, "" if there is none, and whether the device is the
-    PF.
-    """
+    """Return (address of the device's PF or "", whether the device is the PF)."""
     address = device.key.pci
     pf = physical.get(address)
     if pf:
         return pf, False
-    return address, bool(address) and device.key.bus != _ON_PF
+    return address, bool(address) and device.key.bus != _SUBFUNCTION_BUS

@@ -3,7 +3,7 @@
 Rules:
 1. Only visible facts count: a NIC in a pod, or one that is not set up yet, is healthy. PCI
    functions and their drivers are always visible, so removed hardware is detected. RDMA devices are
-   visible, unless namespaces have their own.
+   visible except in exclusive mode, where each namespace has its own.
 2. Ethernet is checked by its carrier, InfiniBand by its port, and only for hardware: the carrier of
    a virtual link depends on its peer, and that of IPoIB on the broadcast group of the fabric.
 3. A device whose interface is neither on the host nor in a record is unusable until it returns.
@@ -30,7 +30,7 @@ _INFINIBAND: Final = "InfiniBand"
 
 
 def unhealthy_reasons(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
-    """Return device name -> unhealthy reason, one word; healthy devices are omitted."""
+    """Return device name → unhealthy reason, one word; healthy devices are omitted."""
     netdevs = {
         (netdev.link.bus, netdev.link.parent, netdev.link.name): netdev for netdev in facts.netdevs
     }
@@ -41,7 +41,7 @@ def unhealthy_reasons(facts: HostFacts, devices: Iterable[Device]) -> Mapping[st
     for device in devices:
         key = device.key
         netdev = netdevs.get((key.bus, key.parent, key.name)) if key.name else None
-        rdma_functions = [rdma[name] for name in device.rdma_devices if name in rdma]
+        rdma_devices = [rdma[name] for name in device.rdma_devices if name in rdma]
         if key.pci and key.pci not in present:
             found[device.name] = VANISHED
         elif key.pci in unbound:
@@ -51,15 +51,15 @@ def unhealthy_reasons(facts: HostFacts, devices: Iterable[Device]) -> Mapping[st
         elif (
             facts.all_rdma
             and device.rdma_devices
-            and not (rdma_functions or _is_below(facts, device))
+            and not (rdma_devices or _has_unrecorded_rdma(facts, device))
         ):
             found[device.name] = NO_RDMA
-        elif any(_port_down(function, key) for function in rdma_functions):
+        elif any(_port_down(rdma_device, key) for rdma_device in rdma_devices):
             found[device.name] = PORT_DOWN
         elif (
             netdev
             and _no_carrier(netdev)
-            and not any(_infiniband_states(r, key) for r in rdma_functions)
+            and not any(_infiniband_states(rdma_device, key) for rdma_device in rdma_devices)
         ):
             found[device.name] = NO_CARRIER
     return found
@@ -69,22 +69,22 @@ def _no_carrier(netdev: NetDevice) -> bool:
     return netdev.link.up and not netdev.link.carrier and not netdev.virtual
 
 
-def _is_below(facts: HostFacts, device: Device) -> bool:
-    """Return whether the function has an RDMA device with a name that is not in its record."""
-    place = (device.key.bus, device.key.parent)
-    return bool(place[1]) and any(
-        (rdma_device.bus, rdma_device.parent) == place for rdma_device in facts.rdma
+def _has_unrecorded_rdma(facts: HostFacts, device: Device) -> bool:
+    """Return whether the function has an RDMA device whose name the record does not contain."""
+    bus, parent = device.key.bus, device.key.parent
+    return bool(parent) and any(
+        (rdma_device.bus, rdma_device.parent) == (bus, parent) for rdma_device in facts.rdma
     )
 
 
 def _port_down(device: RdmaDeviceFacts, key: DeviceKey) -> bool:
-    """Return whether none of its InfiniBand ports, or not that of its net device, is active."""
+    """Return whether no InfiniBand port of the device, or of its net device, is active."""
     states = _infiniband_states(device, key)
     return bool(states) and "ACTIVE" not in states
 
 
 def _infiniband_states(device: RdmaDeviceFacts, key: DeviceKey) -> list[str]:
-    """Return the states of its InfiniBand ports, or of that of its net device.
+    """Return the states of the InfiniBand ports of an RDMA device, or of its net device's port.
 
     The kernel does not name the net device of an InfiniBand port; dev_port counts from 0.
     """

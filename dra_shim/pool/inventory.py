@@ -35,8 +35,8 @@ class NodeInventory:
         in_use: device name → owner, in the form for messages.
         excluded: (name, reason) of devices that are not published.
         shared: names of devices that several claims may have.
-        given: device with a share in use → consumption of each capacity.
-        ills: device name → its unhealthy reason, one word.
+        consumed: device with a share in use → consumption of each capacity.
+        unhealthy: device name → its unhealthy reason, one word.
         physical: address of a VF → address of its PF.
         near: NUMA node → the published list; None if lists are off.
     """
@@ -45,7 +45,7 @@ class NodeInventory:
     in_use: Mapping[str, str] = field(default_factory=dict)
     excluded: tuple[tuple[str, str], ...] = ()
     shared: frozenset[str] = frozenset()
-    given: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    consumed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     unhealthy: Mapping[str, str] = field(default_factory=dict)
     physical: Mapping[str, str] = field(default_factory=dict)
     near: Near | None = None
@@ -77,15 +77,15 @@ def node_inventory(
     """
     merged = with_shared(merge_recorded(inventory, recorded), shared, near)
     devices = filter_devices(expression, merged.devices, near)
-    both = {device.name for device in matching_devices(shared, devices, near)}
+    shareable = {device.name for device in matching_devices(shared, devices, near)}
     # A share blocks the allocation of the whole device, also if the device is no longer shared.
-    partly = {name: who for name, who in uses.shares.items() if name not in both}
+    partly = {name: owner for name, owner in uses.shares.items() if name not in shareable}
     return NodeInventory(
         devices,
         {**partly, **uses.whole},
         (*merged.excluded, *_dropped(merged.devices, devices)),
-        frozenset(both),
-        {name: uses.consumed.get(name, {}) for name in both & uses.shares.keys()},
+        frozenset(shareable),
+        {name: uses.consumed.get(name, {}) for name in shareable & uses.shares.keys()},
         unhealthy_reasons(facts, devices) if facts else {},
         physical_functions(facts) if facts else {},
         near,
@@ -103,7 +103,7 @@ def with_shared(inventory: Inventory, expression: str, near: Near | None) -> Inv
 
 
 def _dropped(before: Sequence[Device], kept: Sequence[Device]) -> Sequence[tuple[str, str]]:
-    """Return each device that a filter excluded, with that reason."""
+    """Return (device, reason) of each device that the filter excluded."""
     names = {device.name for device in kept}
     return [(device.name, "dropped by --filter") for device in before if device.name not in names]
 

@@ -4,7 +4,7 @@ Rules:
 1. A device is assigned to one pod. Only a claim with adminAccess can observe it as well.
 2. The allocation is immutable while the claim is prepared, so its record is kept unchanged:
    addresses, nonce and facts. Of a record from another boot only the nonce is kept.
-3. The first device of a request carries the CDI id of the request, so that a container gets it
+3. Only the first device of a request has the CDI id of the request, so that a container gets it
    once.
 """
 
@@ -18,7 +18,7 @@ from dra_shim.resourceapi import (
     Consumer,
     PodUse,
     Result,
-    is_over,
+    has_ended,
     read_allocated,
     read_pod_use,
     recorded_amounts,
@@ -89,7 +89,7 @@ def requested_claim(document: Mapping[str, object] | None, ref: ObjectRef) -> Al
 
 
 def consumer_of(
-    claim: AllocatedClaim, recorded: Allocation | None, over: Collection[str] = ()
+    claim: AllocatedClaim, recorded: Allocation | None, ended: Collection[str] = ()
 ) -> Consumer:
     """Return the pod of the claim; the recorded one, if it still has the claim.
 
@@ -98,17 +98,17 @@ def consumer_of(
     Args:
         claim: the claim.
         recorded: its record, None if there is none.
-        over: UIDs of pods that ended; their reservations are removed later.
+        ended: UIDs of pods that ended; their reservations are removed later.
 
     Raises:
         NotYetError: the claim is still reserved for pods that ended.
         RefusedError: the claim is reserved for none, for several, or not for a pod.
     """
-    users = claim.consumers
-    if not users:
+    consumers = claim.consumers
+    if not consumers:
         raise RefusedError(f"claim {claim.ref}: is reserved for no pod; delete the pod")
-    pods = [user for user in users if user.resource == "pods"]
-    groups = [user for user in users if user not in pods]
+    pods = [consumer for consumer in consumers if consumer.resource == "pods"]
+    groups = [consumer for consumer in consumers if consumer not in pods]
     if groups and (consumes_devices(claim) or not pods):
         raise RefusedError(
             f"claim {claim.ref}: is reserved for {', '.join(map(str, groups))}, which is no pod, "
@@ -116,23 +116,23 @@ def consumer_of(
             "its own: resourceClaimTemplateName in spec.resourceClaims of the pods"
         )
     if consumes_devices(claim) and len(pods) > 1:
-        alive = [pod for pod in pods if pod.uid not in over]
-        if len(alive) < 2:
-            ended = ", ".join(str(pod) for pod in pods if pod not in alive)
+        running = [pod for pod in pods if pod.uid not in ended]
+        if len(running) < 2:
+            names = ", ".join(str(pod) for pod in pods if pod not in running)
             raise NotYetError(
-                f"claim {claim.ref}: is still reserved for {ended} as well, which ended"
+                f"claim {claim.ref}: is still reserved for {names} as well, which ended"
             )
         raise RefusedError(
-            f"claim {claim.ref}: is used by {len(alive)} pods ({', '.join(map(str, alive))}), and "
-            "a device can be in one only; give each its own with a ResourceClaimTemplate"
+            f"claim {claim.ref}: is used by {len(running)} pods ({', '.join(map(str, running))}), "
+            "and a device can be in one only; give each its own with a ResourceClaimTemplate"
         )
     recorded_uid = recorded.pod.uid if recorded else ""
-    living = [pod for pod in pods if pod.uid not in over] or pods
-    return next((pod for pod in living if pod.uid == recorded_uid), living[0])
+    running = [pod for pod in pods if pod.uid not in ended] or pods
+    return next((pod for pod in running if pod.uid == recorded_uid), running[0])
 
 
 def consumes_devices(claim: AllocatedClaim) -> bool:
-    """Return whether the claim does more than observe (adminAccess)."""
+    """Return whether the claim has a device without adminAccess."""
     return any(not result.admin_access for result in claim.results)
 
 
@@ -145,7 +145,7 @@ def requested_use(use: PodUse | None, claim: AllocatedClaim, pod: ObjectRef) -> 
     """
     if use is None or use.uid != pod.uid:
         raise RefusedError(f"pod {pod}: the one with UID {pod.uid} does not exist any more")
-    if not use.refers:
+    if not use.has_claim:
         raise RefusedError(f"pod {pod}: claim {claim.ref} is reserved for it, but it has none such")
     if use.host_network and consumes_devices(claim):
         raise RefusedError(
@@ -156,11 +156,11 @@ def requested_use(use: PodUse | None, claim: AllocatedClaim, pod: ObjectRef) -> 
 
 
 def is_recorded(
-    record: Allocation, claim: AllocatedClaim, pod_uid: str, terms: PrepareSettings
+    record: Allocation, claim: AllocatedClaim, pod_uid: str, settings: PrepareSettings
 ) -> bool:
     """Return whether a record matches the server's claim, for this pod and this boot."""
-    same_user = (record.pod.uid, record.boot_id) == (pod_uid, terms.boot_id)
-    return same_user and _has_devices_of(record, claim)
+    same_pod = (record.pod.uid, record.boot_id) == (pod_uid, settings.boot_id)
+    return same_pod and _has_devices_of(record, claim)
 
 
 def _has_devices_of(record: Allocation, claim: AllocatedClaim) -> bool:
@@ -176,7 +176,7 @@ def _has_devices_of(record: Allocation, claim: AllocatedClaim) -> bool:
     ]
     allocated = [
         (
-            _named(result)[0],
+            _request_names(result)[0],
             result.device[1],
             result.device[2],
             result.share_id,
@@ -185,8 +185,8 @@ def _has_devices_of(record: Allocation, claim: AllocatedClaim) -> bool:
         for result in claim.results
     ]
     return recorded == allocated and all(
-        given.subrequest in {"", _named(result)[1]}
-        for given, result in zip(record.devices, claim.results, strict=True)
+        recorded_device.subrequest in {"", _request_names(result)[1]}
+        for recorded_device, result in zip(record.devices, claim.results, strict=True)
     )
 
 
@@ -241,10 +241,10 @@ def waits_for_claim(
     Raises:
         ConfigError: the document is invalid.
     """
-    if document is None or is_over(document, pod.uid):
+    if document is None or has_ended(document, pod.uid):
         return False
     use = read_pod_use(document, claim)
-    return use.refers and use.node in {device.pool for device in record.devices}
+    return use.has_claim and use.node in {device.pool for device in record.devices}
 
 
 def allocation_of(
@@ -252,7 +252,7 @@ def allocation_of(
     pod: ObjectRef,
     use: PodUse,
     devices: Mapping[str, Device],
-    terms: PrepareSettings,
+    settings: PrepareSettings,
     nonce: str,
     provided: Mapping[tuple[str, str], tuple[Provided, ...]] = MappingProxyType({}),
 ) -> Allocation:
@@ -263,7 +263,7 @@ def allocation_of(
         pod: the pod that gets it.
         use: how the pod uses it.
         devices: devices of the node, by name.
-        terms: settings for all claims.
+        settings: settings for all claims.
         nonce: last part of its CDI ids.
         provided: (request, device) → parameters of cloud and profile, lowest precedence first.
 
@@ -272,11 +272,11 @@ def allocation_of(
         RefusedError: a device is of another node.
         ConfigError: all violations of the parameters, for all devices.
     """
-    _check_devices(claim, devices, terms)
+    _check_devices(claim, devices, settings)
     violations: list[str] = []
-    selected = dict(_selected(claim, terms, violations))
-    given = tuple(
-        _given(
+    selected = dict(_selected(claim, settings, violations))
+    allocated = tuple(
+        _allocated_device(
             result,
             devices[result.device[2]],
             _with_provided(*selected[result.request], provided, result, violations),
@@ -287,25 +287,25 @@ def allocation_of(
     if violations:
         raise ConfigError(violations)
     return Allocation(
-        claim.ref, pod, given, nonce, terms.boot_id, use.pod_claim_name, use.containers
+        claim.ref, pod, allocated, nonce, settings.boot_id, use.pod_claim_name, use.containers
     )
 
 
 def _check_devices(
-    claim: AllocatedClaim, devices: Mapping[str, Device], terms: PrepareSettings
+    claim: AllocatedClaim, devices: Mapping[str, Device], settings: PrepareSettings
 ) -> None:
     for result in claim.results:
         _, pool, name = result.device
-        if pool != terms.pool:
+        if pool != settings.pool:
             raise RefusedError(
-                f"device {name}: is of pool {pool}, and this node's is {terms.pool}; is the node's "
-                "name right (--hostname-override)?"
+                f"device {name}: is of pool {pool}, and this node's is {settings.pool}; is the "
+                "node's name right (--hostname-override)?"
             )
         if name not in devices:
             raise NotYetError(
-                f"device {name}: this node has none such now, or must not give it away; "
-                "see 'dranet-nri inventory'; what the Node's address keeps back is in the "
-                "shim's log ('left out')"
+                f"device {name}: this node has no such device now, or excludes it; see "
+                "'dranet-nri inventory', and 'devices excluded' in the shim's log for devices that "
+                "flags or the Node's address exclude"
             )
         reason = "" if result.admin_access else why_without_interface(devices[name])
         if reason:
@@ -313,13 +313,13 @@ def _check_devices(
 
 
 def _selected(
-    claim: AllocatedClaim, terms: PrepareSettings, violations: list[str]
+    claim: AllocatedClaim, settings: PrepareSettings, violations: list[str]
 ) -> Iterator[tuple[str, tuple[NetworkConfig, Mapping[str, object]]]]:
     """Yield the configuration of each request, and as it is written; violations are appended."""
     for request in dict.fromkeys(result.request for result in claim.results):
         try:
             written = merged_parameters(
-                claim.configs, request, first_valid_wins=terms.first_valid_config
+                claim.configs, request, first_valid_wins=settings.first_valid_config
             )
             selected = parse_merged(written, request), written
         except ConfigError as error:
@@ -335,7 +335,7 @@ def _with_provided(
     result: Result,
     violations: list[str],
 ) -> NetworkConfig:
-    """Return the parameters merged over those of providers; violations are appended."""
+    """Return the claim's parameters merged over those of providers; violations are appended."""
     try:
         return with_provided(provided.get((result.request, result.device[2]), ()), own, written)
     except ConfigError as error:
@@ -343,7 +343,7 @@ def _with_provided(
         return own
 
 
-def _given(
+def _allocated_device(
     result: Result, device: Device, config: NetworkConfig, violations: list[str]
 ) -> AllocatedDevice:
     """Return a device with its configuration; violations are appended.
@@ -355,7 +355,7 @@ def _given(
     share = bool(result.share_id) and not result.admin_access
     found = violations_for_device(config, device, share=share)
     violations += (f"device {device.name}: {violation}" for violation in found)
-    request, subrequest = _named(result)
+    request, subrequest = _request_names(result)
     return AllocatedDevice(
         request,
         result.device[1],
@@ -369,7 +369,7 @@ def _given(
 
 
 def is_gated(record: Allocation) -> bool:
-    """Return whether each request that hands over devices is listed by a container.
+    """Return whether containers list each request that has devices, and so wait for them.
 
     A container that lists another request of the claim does not wait for these devices.
     """
@@ -392,7 +392,7 @@ def prepared_devices(record: Allocation) -> tuple[PreparedDevice, ...]:
     )
 
 
-def _named(result: Result) -> tuple[str, str]:
-    """Return the request and its alternative, "" if it has none."""
+def _request_names(result: Result) -> tuple[str, str]:
+    """Return the names of request and subrequest; the latter is "" without firstAvailable."""
     request, _, subrequest = result.request.partition("/")
     return request, subrequest

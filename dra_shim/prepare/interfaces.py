@@ -12,13 +12,13 @@ class ClaimSource(Protocol):
     async def claim(self, ref: ObjectRef) -> Mapping[str, object] | None:
         """Return the claim as JSON, None if there is none.
 
-        It must come from the API server, not from a cache, because its UID and allocation decide.
+        It comes from the API server, not from a cache: a stale UID or allocation would be recorded.
         The caller compares the UID.
 
         Raises:
-            UnavailableError: the server does not answer now.
-            NotYetError: the server refuses (401, 403), or does not serve the kind; names what is
-                missing. A server that has just started answers this too.
+            ApiUnavailableError: the server does not answer now.
+            NotYetError: the server refuses (401, 403), or does not serve the kind; the text names
+                the missing permission. A server that has just started answers this too.
         """
 
 
@@ -35,9 +35,9 @@ class PodSource(Protocol):
         """Return the pod as JSON, None if there is none.
 
         Raises:
-            UnavailableError: the server does not answer now.
-            NotYetError: the server refuses (401, 403), or does not serve the kind; names what is
-                missing. A server that has just started answers this too.
+            ApiUnavailableError: the server does not answer now.
+            NotYetError: the server refuses (401, 403), or does not serve the kind; the text names
+                the missing permission. A server that has just started answers this too.
         """
 
 

@@ -1,17 +1,18 @@
 """Orphan collection: records that no kubelet will unprepare, and pods that never get their claim.
 
-A kubelet can lose a claim: a client wiped the status of the pod, the kubelet's checkpoint was
-removed, or the claim was deleted by force. The record would then block a device for ever. A pod
-that gets a claim before the previous pod's end is never prepared, and would wait for ever.
+A kubelet can lose a claim: a client removed the status of the pod, the kubelet's checkpoint was
+removed, or the claim was deleted by force. The record would then block a device for ever. A claim
+that passes to another pod before the previous pod ends is never prepared for it, and the pod would
+wait for ever.
 
 Rules:
 1. A record is removed when all of these hold at each check for ten minutes: the API server has no
-   such allocation, the kubelet's checkpoint does not contain the claim, and the plugin has no
-   device of the claim in a pod.
+   such allocation, the kubelet's checkpoint does not contain the claim, and no device of the claim
+   is attached to a pod.
 2. A source that cannot be read resets the ten minutes. An error for one claim does not affect
    others.
 3. A pod never gets its claim while the claim is recorded for another pod, the API server has
-   removed that pod from the claim, and the devices are restored. Begin and end of this state are
+   removed that pod from the claim, and the devices are restored. Start and end of this state are
    reported.
 """
 
@@ -23,13 +24,13 @@ from typing import Final
 
 from dra_shim.prepare.allocation import successor_pods, waits_for_claim, why_orphaned
 from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
-from dra_shim.prepare.events import (
+from dra_shim.prepare.interfaces import UseSource
+from dra_shim.prepare.notices import (
     Notify,
     OrphanRemoved,
     OrphanSearchFailed,
     PodSuperseded,
 )
-from dra_shim.prepare.interfaces import UseSource
 from dra_shim.prepare.preparer import Preparer
 from dra_shim.resourceapi import AllocatedClaim, read_allocated
 from dranet_nri.component.threads import in_thread
@@ -57,7 +58,7 @@ class OrphanCollector:
         Args:
             server: the API server.
             preparer: has the records, and removes them under the lock of the claim.
-            checkpoint: the kubelet's dra_manager_state; need not be readable.
+            checkpoint: the kubelet's dra_manager_state; it may be unreadable.
             notify: called with removed records and waiting pods; must not raise.
             clock: monotonic seconds.
             sleep: waits this number of seconds.
@@ -82,35 +83,38 @@ class OrphanCollector:
         """Check all records once."""
         since, self._since = self._since, {}
         try:
-            named = await in_thread(lambda: _read(self._checkpoint))
+            kubelet_state = await in_thread(lambda: _read(self._checkpoint))
             states = await self._preparer.record_states()
-            keys = {_key(claim.record) for claim in states}
+            keys = {_key(state.record) for state in states}
             self._waiting = {key: pods for key, pods in self._waiting.items() if key in keys}
-            for entry in states:
-                if not entry.held and not all(uid.encode() in named for uid in _key(entry.record)):
-                    await self._check(entry.record, since, named)
+            for state in states:
+                known = all(uid.encode() in kubelet_state for uid in _key(state.record))
+                if not state.attached and not known:
+                    await self._check(state.record, since, kubelet_state)
         except Exception as error:  # noqa: BLE001 - the next round runs after any error
             self._since = {}
             self._notify(OrphanSearchFailed(error))
 
-    async def _check(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:
+    async def _check(
+        self, record: Allocation, since: Mapping[str, float], kubelet_state: bytes
+    ) -> None:
         try:
-            await self._check_record(record, since, named)
+            await self._check_record(record, since, kubelet_state)
         except ApiUnavailableError:
             pass  # the next round checks again
         except NotYetError:
-            raise  # a missing right affects all claims
+            raise  # a missing permission affects all claims
         except Exception as error:  # noqa: BLE001 - an error of one record does not stop the others
             self._notify(OrphanSearchFailed(error, record.claim))
 
     async def _check_record(
-        self, record: Allocation, since: Mapping[str, float], named: bytes
+        self, record: Allocation, since: Mapping[str, float], kubelet_state: bytes
     ) -> None:
         document = await self._server.claim(record.claim)
         reason = why_orphaned(record, document)
         if document is not None and not reason:
             await self._check_successors(record, read_allocated(document))
-        elif record.claim.uid.encode() not in named:
+        elif record.claim.uid.encode() not in kubelet_state:
             await self._drop(record, reason, since)
 
     async def _check_successors(self, record: Allocation, claim: AllocatedClaim) -> None:

@@ -6,8 +6,8 @@ Rules:
 3. A retriable error is retried while the kubelet waits, because the kubelet itself retries only
    after a minute or more. The kubelet gets a response before its timeout.
 4. A transaction on the records always completes; a cancellation waits for its end.
-5. An unprepared claim is not migrated: an earlier list of claims can still contain it, and a
-   kubelet unprepares once.
+5. An unprepared claim is not adopted: an earlier list of claims can still contain it, and a
+   kubelet unprepares a claim once.
 """
 
 import asyncio
@@ -31,7 +31,8 @@ from dra_shim.prepare.allocation import (
     requested_use,
 )
 from dra_shim.prepare.errors import ApiUnavailableError, NotYetError, kind_of, one_line
-from dra_shim.prepare.events import (
+from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
+from dra_shim.prepare.notices import (
     ClaimPrepared,
     ClaimUnprepared,
     Notify,
@@ -39,8 +40,7 @@ from dra_shim.prepare.events import (
     PrepareWaits,
     UnprepareFailed,
 )
-from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
-from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
+from dra_shim.resourceapi import AllocatedClaim, has_ended, read_pod_use
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.files import FileSystem
@@ -53,7 +53,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 # seconds of a Prepare; the kubelet's timeout is 45 s (defaultClientCallTimeout)
 LONGEST_S: Final = 40.0
-MARGIN_S: Final = 2.0  # seconds for the response to arrive before the kubelet's timeout
+MARGIN_S: Final = 2.0  # seconds before the kubelet's timeout at which the response is sent
 FIRST_PAUSE_S: Final = 0.2  # seconds before the first retry; doubles with each
 LONGEST_PAUSE_S: Final = 5.0
 
@@ -76,7 +76,7 @@ class PrepareResult:
 
 
 class _UnusedError(Exception):
-    """A claim is not migrated, because no pod has it any more."""
+    """A claim is not adopted, because no pod uses it any more."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class _Attempt:
 
     Attributes:
         devices: source of the devices.
-        adopts: the claim is migrated, without a call of the kubelet.
+        adopts: the claim is adopted from a previous driver, without a call of the kubelet.
         document: the claim as the server returned it.
         waiting_for: current wait, for the error message.
         error: last retriable error.
@@ -108,10 +108,10 @@ class Preparer:
         self,
         sources: Sources,
         state: StatePaths,
-        terms: PrepareSettings,
+        settings: PrepareSettings,
         notify: Notify,
         *,
-        providers: profiles.Providers | None = None,
+        providers: profiles.Providers,
         sleep: Sleep = asyncio.sleep,
         timeout: Callable[[float], asyncio.Timeout] = asyncio.timeout,
         fs: FileSystem | None = None,
@@ -121,9 +121,9 @@ class Preparer:
         Args:
             sources: sources of claims, pods and devices.
             state: locations of the records.
-            terms: settings for all claims.
+            settings: settings for all claims.
             notify: called with the result of each claim; must not raise.
-            providers: sources of parameters besides class and claim, None for none.
+            providers: sources of parameters besides class and claim.
             sleep: waits this number of seconds.
             timeout: returns a time limit of this number of seconds, as asyncio.timeout does.
             fs: file operations for the records.
@@ -131,13 +131,13 @@ class Preparer:
         self._sources = sources
         self._checkpoint = CheckpointTransaction(state, fs=fs, keep=True)
         self._mutex = threading.Lock()
-        self._terms = terms
+        self._settings = settings
         self._notify = notify
-        self._providers = providers or profiles.no_providers(state)
+        self._providers = providers
         self._sleep = sleep
         self._timeout = timeout
         self._locks = claim_locks.ClaimLocks[PrepareResult]()
-        self._unprepared: set[str] | None = None  # while claims may be taken over
+        self._unprepared: set[str] | None = None  # claim UIDs, while claims may be adopted
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
@@ -150,9 +150,9 @@ class Preparer:
         """
         most_s = LONGEST_S if limit_s is None else min(LONGEST_S, limit_s - MARGIN_S)
         attempts = {claim: _Attempt(self._sources.devices) for claim in claims}
-        withdrawn = PrepareResult(error="was unprepared while it was being prepared")
+        unprepared = PrepareResult(error="was unprepared while it was being prepared")
         return {
-            uid: answer or withdrawn for uid, answer in (await self._all(attempts, most_s)).items()
+            uid: answer or unprepared for uid, answer in (await self._all(attempts, most_s)).items()
         }
 
     @contextmanager
@@ -222,13 +222,13 @@ class Preparer:
             return True
 
     async def record_states(self) -> tuple[transactions.RecordState, ...]:
-        """Return all records, and whether their devices are in pods.
+        """Return all records, and whether their devices may be attached to pods.
 
         Raises:
             StateError: inotify is not available.
             OSError: a directory cannot be read.
         """
-        return await self._transact(transactions.record_state)
+        return await self._transact(transactions.record_states)
 
     def close(self) -> None:
         """Close the records; no call may be running."""
@@ -303,8 +303,8 @@ class Preparer:
     async def _record(self, claim: AllocatedClaim, attempt: _Attempt) -> Allocation:
         attempt.waiting_for = "the records"
         recorded = await self._recorded(claim.ref.uid)
-        user = consumer_of(claim, recorded, await self._ended_pods(claim, recorded, attempt))
-        pod = ObjectRef(claim.ref.namespace, user.name, user.uid)
+        consumer = consumer_of(claim, recorded, await self._ended_pods(claim, recorded, attempt))
+        pod = ObjectRef(claim.ref.namespace, consumer.name, consumer.uid)
         attempt.waiting_for = f"pod {pod} from the API server"
         document = await self._sources.pods.pod(pod)
         use = requested_use(read_pod_use(document, claim) if document else None, claim, pod)
@@ -312,17 +312,19 @@ class Preparer:
             raise _UnusedError
         attempt.waiting_for = "the node's devices"
         devices = await attempt.devices.devices({result.device[2] for result in claim.results})
-        # Devices that another driver assigned are in their pods already.
+        # Adopted devices are in their pods already.
         conflicts = {} if attempt.adopts else self._sources.devices.conflicts()
         layers: profiles.Layers = {}
-        if recorded is None or not is_recorded(recorded, claim, pod.uid, self._terms):
+        if recorded is None or not is_recorded(recorded, claim, pod.uid, self._settings):
             attempt.waiting_for = "the providers of parameters"
-            layers = await self._providers.provided(claim, attempt.document, devices, self._terms)
+            layers = await self._providers.provided(
+                claim, attempt.document, devices, self._settings
+            )
         attempt.waiting_for = "the records"
-        given = transactions.RecordInputs(devices, conflicts, layers, runs=attempt.adopts)
+        inputs = transactions.RecordInputs(devices, conflicts, layers, adopted=attempt.adopts)
         return await self._transact(
             lambda transaction: transactions.record(
-                transaction, claim, pod, use, given, self._terms
+                transaction, claim, pod, use, inputs, self._settings
             )
         )
 
@@ -343,15 +345,15 @@ class Preparer:
         pods = [consumer for consumer in claim.consumers if consumer.resource == "pods"]
         pods.sort(key=lambda consumer: recorded is None or consumer.uid != recorded.pod.uid)
         enough = 2 if consumes_devices(claim) else 1
-        over: set[str] = set()
-        for asked, ref in enumerate(pods if len(pods) > 1 else ()):
-            if asked - len(over) == enough:
+        ended: set[str] = set()
+        for checked, consumer in enumerate(pods if len(pods) > 1 else ()):
+            if checked - len(ended) == enough:
                 break
-            pod = ObjectRef(claim.ref.namespace, ref.name, ref.uid)
+            pod = ObjectRef(claim.ref.namespace, consumer.name, consumer.uid)
             attempt.waiting_for = f"pod {pod} from the API server"
-            if is_over(await self._sources.pods.pod(pod), ref.uid):
-                over.add(ref.uid)
-        return frozenset(over)
+            if has_ended(await self._sources.pods.pod(pod), pod.uid):
+                ended.add(pod.uid)
+        return frozenset(ended)
 
     async def _unprepare(self, claim: ObjectRef) -> str:
         if self._unprepared is not None:

@@ -2,8 +2,8 @@
 
 Rules:
 1. A profile is on disk before it is requested, so that it is released after any crash.
-2. A provider that does not answer delays only the first Prepare of a claim: a recorded answer is
-   used again, and a claim with an allocation record needs no provider.
+2. A provider that does not answer delays only the first Prepare of a claim: a recorded response
+   is used again, and a claim with an allocation record needs no provider.
 3. A release is retried until the provider answers. It runs under the lock of the claim, so that it
    never releases what a new Prepare requested.
 """
@@ -19,9 +19,8 @@ from dra_shim.cloud.provider import CloudError, ProviderDeviceId, identity_of
 from dra_shim.cloud.webhook import Capabilities, DeniedError
 from dra_shim.prepare.allocation import PrepareSettings
 from dra_shim.prepare.errors import NotYetError
-from dra_shim.prepare.events import Notify, ProfileReleased, ProfileReleaseFailed
+from dra_shim.prepare.notices import Notify, ProfileReleased, ProfileReleaseFailed
 from dra_shim.resourceapi import AllocatedClaim
-from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread
@@ -36,7 +35,7 @@ from dranet_nri.config import (
 from dranet_nri.errors import ConfigError, DranetError, RefusedError
 from dranet_nri.model import Device, NetworkConfig, ObjectRef
 
-AGAIN_S: Final = 60.0  # seconds between two searches for due releases
+SEARCH_INTERVAL_S: Final = 60.0  # seconds between two searches for due releases
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 300.0
 
@@ -70,14 +69,6 @@ class ProfileSource(Protocol):
     ) -> None: ...
 
 
-class NoCloudParameters:
-    """Source outside a cloud."""
-
-    def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:  # noqa: ARG002
-        """Return no parameters."""
-        return "", {}
-
-
 @dataclass(frozen=True, slots=True)
 class Providers:
     """Sources of parameters besides class and claim.
@@ -95,7 +86,7 @@ class Providers:
         claim: AllocatedClaim,
         document: Mapping[str, object],
         devices: Mapping[str, Device],
-        terms: PrepareSettings,
+        settings: PrepareSettings,
     ) -> Layers:
         """Return the parameters of providers for each request and device, lowest precedence first.
 
@@ -103,7 +94,7 @@ class Providers:
             claim: the claim.
             document: its document.
             devices: devices of the node, by name; missing ones are ignored.
-            terms: settings for all claims.
+            settings: settings for all claims.
 
         Raises:
             NotYetError: a provider does not answer now.
@@ -118,7 +109,7 @@ class Providers:
                 continue
             try:
                 written = merged_parameters(
-                    claim.configs, result.request, first_valid_wins=terms.first_valid_config
+                    claim.configs, result.request, first_valid_wins=settings.first_valid_config
                 )
                 own = parse_merged(written, result.request)
             except ConfigError:
@@ -204,12 +195,7 @@ def _with_answer(use: ProfileUse) -> Mapping[str, object]:
         return requested  # no pod had them
 
 
-def no_providers(state: StatePaths) -> Providers:
-    """Return the providers of a node without any."""
-    return Providers(ProfileStore(state.profiles), NoCloudParameters())
-
-
-Turn = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[bool]]
+RunLocked = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[bool]]
 
 
 class ProfileReleaser:
@@ -219,7 +205,7 @@ class ProfileReleaser:
         self,
         store: ProfileStore,
         profiles: ProfileSource | None,
-        in_turn: Turn,
+        run_locked: RunLocked,
         notify: Notify,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -229,13 +215,13 @@ class ProfileReleaser:
         Args:
             store: the profile records.
             profiles: the provider, None for none; then due releases wait for one.
-            in_turn: runs work under the lock of a claim UID unless the claim has an allocation
+            run_locked: runs work under the lock of a claim UID unless the claim has an allocation
                 record, and returns whether it ran.
             notify: called with each release; must not raise.
             sleep: waits this number of seconds.
         """
         self._store, self._profiles = store, profiles
-        self._in_turn, self._notify, self._sleep = in_turn, notify, sleep
+        self._run_locked, self._notify, self._sleep = run_locked, notify, sleep
         self._wakeup = Wakeup(LoopClock(sleep=sleep))
 
     def wake(self) -> None:
@@ -248,7 +234,7 @@ class ProfileReleaser:
         while True:
             if await self.release_due():
                 backoff.reset()
-                await self._wakeup.wait(AGAIN_S)
+                await self._wakeup.wait(SEARCH_INTERVAL_S)
             else:
                 await self._sleep(backoff.next_s())
 
@@ -257,7 +243,7 @@ class ProfileReleaser:
         failed = False
         for uid in await in_thread(self._store.claims):
             try:
-                await self._in_turn(uid, lambda uid=uid: self._release(uid))  # type: ignore[misc]
+                await self._run_locked(uid, lambda uid=uid: self._release(uid))  # type: ignore[misc]
             except (DranetError, OSError) as error:
                 failed = True
                 self._notify(ProfileReleaseFailed(uid, str(error)))
@@ -269,14 +255,14 @@ class ProfileReleaser:
             return
         if self._profiles is None:
             raise CloudError(
-                "what a profile provider gave is not given back: this node has no profile provider "
-                "any more; start dra-shim with the --webhook-url of before until it is"
+                "profiles are not released: this node has no profile provider any more; start "
+                "dra-shim with the previous --webhook-url until they are released"
             )
         for use in record.uses:
             try:
                 await self._profiles.release(use.device, record.claim, _with_answer(use))
             except DeniedError as error:
-                # The provider answered: a retry of the same request would fail for ever.
+                # A retry of the same request would be denied again.
                 self._notify(ProfileReleaseFailed(uid, f"{error}; given up"))
         await in_thread(lambda: self._store.remove(uid))
         self._notify(ProfileReleased(record.claim))

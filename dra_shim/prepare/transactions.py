@@ -1,10 +1,10 @@
-"""Transactions of Prepare and Unprepare; they write, and may block.
+"""Transactions of Prepare and Unprepare on the checkpoint. A transaction may block.
 
 Rules:
 1. A record is on disk before the response to the kubelet.
-2. A device is allocated only if no other record has it, and the plugin has it in no other pod.
-3. The CDI ids of a claim do not change, because a kubelet can keep them, even if the record was
-   lost. So a claim is assigned to a pod only if the plugin has none of its devices in another pod.
+2. A device is recorded only if no other record has it, and it is attached to no other pod.
+3. The CDI ids of a claim do not change, because a kubelet can keep them even if the record was
+   lost. So a claim is recorded for a pod only if none of its devices is attached to another pod.
 """
 
 import threading
@@ -23,10 +23,10 @@ from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class RecordState:
-    """A record, and whether the plugin can still have a device of its claim in a pod."""
+    """A record, and whether a device of its claim may be attached to a pod."""
 
     record: Allocation
-    held: bool
+    attached: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class RecordInputs:
         devices: devices of the node, by name.
         conflicts: device → devices that no other pod may have at the same time.
         provided: parameters of cloud and profile; see allocation_of.
-        runs: the pod already has its devices, so duplicate names and addresses are not refused.
+        adopted: the pod already has its devices, so duplicate names and addresses are not refused.
     """
 
     devices: Mapping[str, Device]
     conflicts: Mapping[str, frozenset[str]]
     provided: Mapping[tuple[str, str], tuple[Provided, ...]] = field(default_factory=dict)
-    runs: bool = False
+    adopted: bool = False
 
 
 def record(
@@ -51,8 +51,8 @@ def record(
     claim: AllocatedClaim,
     pod: ObjectRef,
     use: PodUse,
-    given: RecordInputs,
-    terms: PrepareSettings,
+    inputs: RecordInputs,
+    settings: PrepareSettings,
 ) -> Allocation:
     """Return the claim's record for this pod; create it if there is none.
 
@@ -61,39 +61,39 @@ def record(
         claim: the claim.
         pod: the pod that gets it.
         use: how the pod uses it.
-        given: devices and parameters for the claim.
-        terms: settings for all claims.
+        inputs: devices and parameters for the claim.
+        settings: settings for all claims.
 
     Raises:
         NotYetError: a device or an address is still in use, or a device is not on the node.
-        DranetError: the claim is refused, or its record is unusable.
+        DranetError: the claim is refused, or its record is corrupt.
         OSError: the record cannot be written.
     """
-    before = transaction.by_uid(claim.ref.uid)
-    if before and is_recorded(before[0], claim, pod.uid, terms):
-        return before[0]
-    _check_free(claim, transaction.in_use((claim.ref, pod)), given.conflicts)
-    holder = transaction.holder(claim.ref.uid, besides=pod.uid)
-    if holder is not None:
-        raise NotYetError(f"claim {claim.ref}: pod {holder} has not given its devices back")
-    nonce = before[0].nonce if before else nonce_for(claim.ref.uid)
-    made = allocation_of(claim, pod, use, given.devices, terms, nonce, given.provided)
-    made = _leased(made, transaction.addresses(besides=claim.ref.uid))
-    if not given.runs:
-        check_distinct([made, *_others(transaction, made)])
-    transaction.record([made])
-    return made
+    recorded = transaction.by_uid(claim.ref.uid)
+    if recorded and is_recorded(recorded[0], claim, pod.uid, settings):
+        return recorded[0]
+    _check_free(claim, transaction.in_use((claim.ref, pod)), inputs.conflicts)
+    attached_pod = transaction.attached_pod(claim.ref.uid, ignored=pod.uid)
+    if attached_pod is not None:
+        raise NotYetError(f"claim {claim.ref}: pod {attached_pod} has not released its devices")
+    nonce = recorded[0].nonce if recorded else nonce_for(claim.ref.uid)
+    allocation = allocation_of(claim, pod, use, inputs.devices, settings, nonce, inputs.provided)
+    allocation = _leased(allocation, transaction.addresses(ignored=claim.ref.uid))
+    if not inputs.adopted:
+        check_distinct([allocation, *_others(transaction, allocation)])
+    transaction.record([allocation])
+    return allocation
 
 
 def peek(
     checkpoint: CheckpointTransaction, mutex: threading.Lock, claim_uid: str
 ) -> tuple[Allocation, ...] | None:
-    """Return a claim's record without a transaction, to save a thread and the lock.
+    """Return a claim's record without a transaction, which would need a thread and the lock.
 
     Args:
-        checkpoint: not entered.
-        mutex: held by the thread that has entered it.
-        claim_uid: of the claim.
+        checkpoint: the checkpoint, outside a transaction.
+        mutex: mutex of its transactions.
+        claim_uid: UID of the claim.
 
     Returns:
         At most one record; None if a transaction is running, or none ran yet.
@@ -107,7 +107,7 @@ def peek(
 
 
 def check_distinct(records: Sequence[Allocation]) -> None:
-    """Check that no two devices of a pod have the same name or address.
+    """Check that no two devices of one pod have the same interface name or address.
 
     Raises:
         ConfigError: all duplicates, with their devices.
@@ -117,7 +117,7 @@ def check_distinct(records: Sequence[Allocation]) -> None:
             SameConfig(
                 f"device {device.device.name} of claim {record.claim}",
                 device.config,
-                _own_name(device),
+                _moved_interface(device),
             )
             for record in records
             for device in record.devices
@@ -127,76 +127,80 @@ def check_distinct(records: Sequence[Allocation]) -> None:
         raise ConfigError(violations)
 
 
-def _own_name(given: AllocatedDevice) -> str:
-    """Return the name of the interface that moves, "" if it stays on the host."""
-    stays = given.share_id and given.config.interface.child is None
-    if stays or given.admin_access:
+def _moved_interface(allocated: AllocatedDevice) -> str:
+    """Return the name of the interface that moves into the pod, "" if none moves."""
+    stays_on_host = allocated.share_id and allocated.config.interface.child is None
+    if stays_on_host or allocated.admin_access:
         return ""
-    return str(given.device.attribute("dra.net/ifName") or "")
+    return str(allocated.device.attribute("dra.net/ifName") or "")
 
 
-def _others(transaction: CheckpointTransaction, made: Allocation) -> list[Allocation]:
-    return [
-        entry for entry in transaction.of_pod(made.pod.uid) if entry.claim.uid != made.claim.uid
-    ]
+def _others(transaction: CheckpointTransaction, allocation: Allocation) -> list[Allocation]:
+    """Return the records of the pod's other claims."""
+    records = transaction.of_pod(allocation.pod.uid)
+    return [record for record in records if record.claim.uid != allocation.claim.uid]
 
 
 def forget(
-    transaction: CheckpointTransaction, claim_uid: str, judged: Allocation | None = None
+    transaction: CheckpointTransaction, claim_uid: str, expected: Allocation | None = None
 ) -> bool:
-    """Remove a claim's record and return whether there was one; a corrupt one is quarantined.
+    """Remove a claim's record, return whether there was one; a corrupt record is quarantined.
 
     Args:
         transaction: the open transaction.
         claim_uid: UID of the claim.
-        judged: the record to remove, as returned by `record_state`; a record that was written since
-            is kept. None for any record.
+        expected: the record to remove, as returned by `record_states`; a record that was written
+            since is kept. None for any record.
 
     Raises:
         OSError: the record cannot be removed.
     """
-    there = transaction.by_uid(claim_uid)
-    if judged is not None and not any(record is judged for record in there):
+    records = transaction.by_uid(claim_uid)
+    if expected is not None and not any(record is expected for record in records):
         return False
     transaction.forget(claim_uid)
-    return bool(there)
+    return bool(records)
 
 
-def record_state(transaction: CheckpointTransaction) -> tuple[RecordState, ...]:
-    """Return all records."""
+def record_states(transaction: CheckpointTransaction) -> tuple[RecordState, ...]:
+    """Return all records, and whether their devices may be attached."""
     return tuple(
-        RecordState(entry, transaction.holds(entry.claim.uid)) for entry in transaction.records()
+        RecordState(record, transaction.may_be_attached(record.claim.uid))
+        for record in transaction.records()
     )
 
 
-def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
+def _leased(allocation: Allocation, addresses: Sequence[str]) -> Allocation:
     """Return a record with addresses in place of ranges."""
     try:
-        configs = assign_addresses([device.config for device in made.devices], taken)
+        configs = assign_addresses([device.config for device in allocation.devices], addresses)
     except OwnedError as error:  # retriable: a pod can end
         raise NotYetError(str(error)) from error
-    given = zip(made.devices, configs, strict=True)
-    return replace(made, devices=tuple(replace(device, config=config) for device, config in given))
+    devices = tuple(
+        replace(device, config=config)
+        for device, config in zip(allocation.devices, configs, strict=True)
+    )
+    return replace(allocation, devices=devices)
 
 
 def _check_free(
     claim: AllocatedClaim, uses: DeviceUsage, conflicts: Mapping[str, frozenset[str]]
 ) -> None:
-    taken = [result for result in claim.results if not result.admin_access]
-    held: list[str] = []
-    for entry in taken:
-        name = entry.device[2]
-        who = uses.whole.get(name) or ("" if entry.share_id else uses.shares.get(name))
-        if who:
-            held.append(f"device {name}: in use by {who}")
-    if held:
-        raise NotYetError("; ".join(held))
+    consumed = [result for result in claim.results if not result.admin_access]
+    in_use: list[str] = []
+    for result in consumed:
+        name = result.device[2]
+        owner = uses.whole.get(name) or ("" if result.share_id else uses.shares.get(name))
+        if owner:
+            in_use.append(f"device {name}: in use by {owner}")
+    if in_use:
+        raise NotYetError("; ".join(in_use))
     excluded = [
         f"device {name}: a PF and its functions exclude each other, and {conflict} is in use "
-        f"by {who}; delete one of the pods, or select by dra.net/isSriovVf"
-        for name in (result.device[2] for result in taken)
+        f"by {owner}; delete one of the pods, or select by dra.net/isSriovVf"
+        for name in (result.device[2] for result in consumed)
         for conflict in sorted(conflicts.get(name, ()))
-        if (who := uses.whole.get(conflict) or uses.shares.get(conflict))
+        if (owner := uses.whole.get(conflict) or uses.shares.get(conflict))
     ]
     if excluded:
         raise RefusedError("; ".join(excluded))

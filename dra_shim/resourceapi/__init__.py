@@ -16,8 +16,8 @@ decode.py             one document → one value, by apiVersion and kind
 from dra_shim.resourceapi.allocated_claim import AllocatedClaim, Consumer, Result, read_allocated
 from dra_shim.resourceapi.allocation_result import recorded_amounts
 from dra_shim.resourceapi.claim_spec import MAX_DEVICES
-from dra_shim.resourceapi.decode import parse_document, parse_manifests
-from dra_shim.resourceapi.pod import PodUse, is_over, read_pod_use
+from dra_shim.resourceapi.decode import parse_document, parse_manifests, parse_stored
+from dra_shim.resourceapi.pod import PodUse, has_ended, read_pod_use
 from dra_shim.resourceapi.slice_types import (
     AllocatedResult,
     Capacity,
@@ -74,9 +74,10 @@ __all__ = [
     "Taint",
     "Toleration",
     "Workload",
-    "is_over",
+    "has_ended",
     "parse_document",
     "parse_manifests",
+    "parse_stored",
     "read_allocated",
     "read_pod_use",
     "recorded_amounts",

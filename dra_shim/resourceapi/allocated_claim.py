@@ -1,7 +1,8 @@
 """Allocated claim from the API server: its devices, parameters and consumers.
 
-The server validated it, so fields of newer versions are ignored, and `spec` is not read: `status`
-contains everything that the node needs. Only the parameters come from a user.
+The server validated the claim, so fields of newer versions are ignored. `spec` is not read:
+`status` contains everything that the node needs. Only the parameters come from a user, and are
+validated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,10 +10,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from dra_shim.resourceapi.allocation_result import consumed_of, device_of, present, result_items
-from dra_shim.resourceapi.claim_spec import required
+from dra_shim.resourceapi.allocation_result import consumed_of, device_of, result_items
 from dra_shim.resourceapi.slice_types import DeviceId
 from dranet_nri.config import ConfigEntry, ConfigSource, Node, Violations
+from dranet_nri.config.json_cursor import (
+    Fields,
+    items_of,
+    object_of,
+    required,
+    required_text,
+    text_of,
+)
 from dranet_nri.model import DRIVER_NAME, ObjectRef, parse_uid
 
 # Set by the controller that creates claims from templates (k8s.io/api/resource).
@@ -78,20 +86,18 @@ def read_allocated(document: Mapping[str, object]) -> AllocatedClaim:
     """
     findings = Violations()
     node = Node(document, "", findings)
-    fields = present(node)
+    fields = node.present()
     metadata = required(node, fields, "metadata")
     status = fields.get("status") or Node({}, "status", findings)
-    inside = present(status)
-    allocation = inside.get("allocation")
+    status_fields = status.present()
+    allocation = status_fields.get("allocation")
     ref, pod_claim_name = _metadata(metadata) if metadata else (ObjectRef("", "", ""), "")
     claim = AllocatedClaim(
         ref,
         allocated=allocation is not None,
         results=tuple(_results(status)),
         configs=tuple(_configs(allocation)) if allocation else (),
-        consumers=tuple(map(_consumer, inside["reservedFor"].items()))
-        if "reservedFor" in inside
-        else (),
+        consumers=tuple(map(_consumer, items_of(status_fields, "reservedFor"))),
         pod_claim_name=pod_claim_name,
     )
     findings.raise_if_any()
@@ -99,39 +105,30 @@ def read_allocated(document: Mapping[str, object]) -> AllocatedClaim:
 
 
 def _metadata(node: Node) -> tuple[ObjectRef, str]:
-    fields = present(node)
-    annotations = present(fields["annotations"]) if "annotations" in fields else {}
-    uid = required(node, fields, "uid")
+    fields = node.present()
     ref = ObjectRef(
-        _text(node, fields, "namespace"),
-        _text(node, fields, "name"),
-        (uid.parsed(parse_uid) if uid else None) or "",
+        required_text(node, fields, "namespace"),
+        required_text(node, fields, "name"),
+        required_text(node, fields, "uid", parse_uid),
     )
-    called = annotations.get(POD_CLAIM_NAME)
-    return ref, (called.text() or "") if called else ""
-
-
-def _text(node: Node, fields: dict[str, Node], name: str) -> str:
-    child = required(node, fields, name)
-    return (child.text() if child else None) or ""
+    return ref, text_of(object_of(fields, "annotations"), POD_CLAIM_NAME)
 
 
 def _results(status: Node) -> Iterator[Result]:
     for item in result_items(status):
-        fields = present(item)
+        fields = item.present()
         device, share, admin = device_of(item, fields)
         if device[0] == DRIVER_NAME:
-            request = _text(item, fields, "request")
+            request = required_text(item, fields, "request")
             yield Result(request, device, share, admin, consumed_of(fields))
 
 
 def _configs(allocation: Node) -> Iterator[ConfigEntry]:
-    """Read `devices.config`, with the paths in claim and class for messages."""
-    devices = present(allocation).get("devices")
-    entries = present(devices).get("config") if devices else None
+    """Read `devices.config`; the paths in messages are those in claim and class."""
+    devices = object_of(allocation.present(), "devices")
     counts = dict.fromkeys(ConfigSource, 0)
-    for item in entries.items() if entries else ():
-        fields = present(item)
+    for item in items_of(devices, "config"):
+        fields = item.present()
         source = required(item, fields, "source")
         word = source.word(list(ConfigSource)) if source else None
         if word is None:
@@ -148,27 +145,25 @@ _PLACES: Final = {
 }
 
 
-def _config(fields: dict[str, Node], origin: ConfigSource, place: str) -> Iterator[ConfigEntry]:
-    opaque = present(fields["opaque"]) if "opaque" in fields else {}
-    if "driver" not in opaque or opaque["driver"].text() != DRIVER_NAME:
-        return
-    if "parameters" not in opaque:
+def _config(fields: Fields, origin: ConfigSource, place: str) -> Iterator[ConfigEntry]:
+    opaque = object_of(fields, "opaque")
+    if text_of(opaque, "driver") != DRIVER_NAME or "parameters" not in opaque:
         return
     parameters = opaque["parameters"].value
     if not isinstance(parameters, Mapping):
         opaque["parameters"].report("must be an object")
         return
-    requests = fields["requests"].items() if "requests" in fields else []
+    requests = items_of(fields, "requests")
     names = tuple(name for request in requests if (name := request.text()) is not None)
     yield ConfigEntry(origin, DRIVER_NAME, parameters, names, place)
 
 
 def _consumer(node: Node) -> Consumer:
-    fields = present(node)
-    group = (fields["apiGroup"].text() or "") if "apiGroup" in fields else ""
-    resource = _text(node, fields, "resource")
+    fields = node.present()
+    group = text_of(fields, "apiGroup")
+    resource = required_text(node, fields, "resource")
     return Consumer(
         f"{resource}.{group}" if group else resource,
-        _text(node, fields, "name"),
-        _text(node, fields, "uid"),
+        required_text(node, fields, "name"),
+        required_text(node, fields, "uid"),
     )

@@ -18,6 +18,7 @@ from dranet_nri.config import (
     Node,
     parse_network_config,
 )
+from dranet_nri.config.json_cursor import Fields, given, items_of, required, required_text
 from dranet_nri.config.policy import own_policy
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME
@@ -34,8 +35,6 @@ _SUBREQUEST: Final = (
 )
 _EXACTLY: Final = (*_SUBREQUEST, "adminAccess")
 
-Fields = dict[str, Node]
-
 
 def claim_spec(node: Node, *, flat: bool) -> ClaimSpec:
     """Read `spec` of a claim; flat requests are those of v1beta1."""
@@ -44,9 +43,8 @@ def claim_spec(node: Node, *, flat: bool) -> ClaimSpec:
         return ClaimSpec()
     fields = devices.fields(("requests", "constraints", "config"))
     requests = _requests(fields["requests"], flat=flat) if "requests" in fields else ()
-    names = {request.name for request in requests} | {
-        part.name for request in requests for part in request.alternatives
-    }
+    alternatives = ClaimSpec(requests).alternatives
+    names = {request.name for request in requests} | {request.name for request in alternatives}
     return ClaimSpec(
         requests=requests,
         constraints=tuple(_constraints(fields, names)),
@@ -56,9 +54,7 @@ def claim_spec(node: Node, *, flat: bool) -> ClaimSpec:
 
 def selectors(fields: Fields) -> tuple[Cel, ...]:
     """Read `selectors` of a request or a class."""
-    if "selectors" not in fields:
-        return ()
-    found = (_selector(item) for item in fields["selectors"].items(_MAX_LIST))
+    found = (_selector(item) for item in items_of(fields, "selectors", _MAX_LIST))
     return tuple(cel for cel in found if cel is not None)
 
 
@@ -66,9 +62,7 @@ def configs(
     fields: Fields, source: ConfigSource, requests: Collection[str] | None
 ) -> tuple[ConfigEntry, ...]:
     """Read `config` of a claim or, without requests, of a class."""
-    if "config" not in fields:
-        return ()
-    found = (_config(item, source, requests) for item in fields["config"].items(_MAX_LIST))
+    found = (_config(item, source, requests) for item in items_of(fields, "config", _MAX_LIST))
     return tuple(entry for entry in found if entry is not None)
 
 
@@ -137,18 +131,16 @@ def _subrequests(node: Node, request: str) -> tuple[DeviceRequest, ...]:
 
 
 def _device_request(node: Node, fields: Fields, title: str) -> DeviceRequest:
-    device_class = required(node, fields, "deviceClassName")
-    every = _is_all(fields)
-    admin = fields["adminAccess"].boolean() if "adminAccess" in fields else False
+    all_devices = _is_all(fields)
     return DeviceRequest(
         name=title,
-        device_class=(device_class.parsed(parse_subdomain) or "") if device_class else "",
+        device_class=required_text(node, fields, "deviceClassName", parse_subdomain),
         selectors=selectors(fields),
-        count=_count(fields, every=every),
-        every=every,
-        admin_access=bool(admin),
-        capacity=tuple(capacity(fields["capacity"])) if "capacity" in fields else (),
-        tolerations=tolerations(fields["tolerations"]) if "tolerations" in fields else (),
+        count=_count(fields, all_devices=all_devices),
+        all_devices=all_devices,
+        admin_access=bool(given(fields, "adminAccess", Node.boolean)),
+        capacity=tuple(given(fields, "capacity", capacity) or ()),
+        tolerations=tolerations(fields),
     )
 
 
@@ -161,10 +153,10 @@ def _is_all(fields: Fields) -> bool:
     return mode == "All"
 
 
-def _count(fields: Fields, *, every: bool) -> int:
+def _count(fields: Fields, *, all_devices: bool) -> int:
     if "count" not in fields:
         return 1
-    if every:
+    if all_devices:
         fields["count"].report("not possible with allocationMode All; remove one")
         return 1
     return fields["count"].integer(1, MAX_DEVICES) or 1
@@ -184,7 +176,7 @@ def _selector(node: Node) -> Cel | None:
     try:
         compile_selector(text)
     except SelectorError as error:
-        # otherwise the API server accepted it, and it fails where it is used
+        # An expression in a stored document was accepted by the server; it fails where it is used.
         if not node.findings.newer:
             expression.report(filter_language(text) or error.reason)
             return None
@@ -194,13 +186,11 @@ def _selector(node: Node) -> Cel | None:
     return Cel(text, expression.path)
 
 
-# --------------------------------------------------------------------------- the rest
+# --------------------------------------------------------------------------- constraints, configs
 
 
 def _constraints(fields: Fields, names: Collection[str]) -> Iterator[Constraint]:
-    if "constraints" not in fields:
-        return
-    for item in fields["constraints"].items(_MAX_LIST):
+    for item in items_of(fields, "constraints", _MAX_LIST):
         inner = item.fields(("requests", "matchAttribute", "distinctAttribute"))
         requests = _named_requests(inner, names)
         kinds = [kind for kind in ("matchAttribute", "distinctAttribute") if kind in inner]
@@ -214,10 +204,8 @@ def _constraints(fields: Fields, names: Collection[str]) -> Iterator[Constraint]
 
 
 def _named_requests(fields: Fields, names: Collection[str]) -> tuple[str, ...]:
-    if "requests" not in fields:
-        return ()
     found: list[str] = []
-    for item in fields["requests"].items(_MAX_LIST):
+    for item in items_of(fields, "requests", _MAX_LIST):
         name = item.text()
         if name is None:
             continue
@@ -238,9 +226,8 @@ def _config(
     if opaque is None:
         return None
     inner = opaque.fields(("driver", "parameters"))
-    driver_node = required(opaque, inner, "driver")
+    driver = required_text(opaque, inner, "driver", parse_driver)
     parameters = required(opaque, inner, "parameters")
-    driver = driver_node.parsed(parse_driver) if driver_node else None
     if not driver or parameters is None:
         return None
     value = parameters.value
@@ -260,7 +247,7 @@ def _config(
 
 
 def is_too_long(parameters: Mapping[str, object]) -> bool:
-    """Return whether the API server rejects parameters for their length."""
+    """Return whether the parameters exceed the limit of the API server."""
     raw = json.dumps(parameters, ensure_ascii=False, separators=(",", ":"), default=str)
     return len(raw.encode(errors="surrogatepass")) > MAX_PARAMETERS
 
@@ -271,10 +258,3 @@ def _check_network_config(parameters: Node) -> None:
     except ConfigError as error:
         for line in error.violations:
             parameters.findings.add(parameters.position, line)
-
-
-def required(node: Node, fields: Fields, name: str) -> Node | None:
-    """Return a required field, or report that it is missing."""
-    if name not in fields:
-        node.report(f"needs {name}; add it")
-    return fields.get(name)

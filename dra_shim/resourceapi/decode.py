@@ -1,7 +1,7 @@
 """Document decoder: one document → one value, by its apiVersion and kind.
 
 Rules:
-1. A user's document is read strictly. A document of a driver or server can be of a newer API:
+1. A user's document is read strictly. A document of a driver or server can have a newer API:
    unknown fields of ResourceSlices, and of objects with a resourceVersion, are ignored.
 2. Parameters of this driver are always read strictly, because no server validates them.
 """
@@ -9,13 +9,12 @@ Rules:
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dra_shim.resourceapi.allocation_result import taken_devices
+from dra_shim.resourceapi.allocation_result import allocated_devices
 from dra_shim.resourceapi.claim_spec import (
     TOO_LONG,
     claim_spec,
     configs,
     is_too_long,
-    required,
     selectors,
 )
 from dra_shim.resourceapi.slice_spec import slice_spec
@@ -38,6 +37,7 @@ from dranet_nri.config import (
     gateway_violations,
     parse_network_config,
 )
+from dranet_nri.config.json_cursor import Fields, required, required_text, text_of
 from dranet_nri.errors import ConfigError, InvalidValueError
 from dranet_nri.model import NetworkConfig, parse_uid
 from dranet_nri.model.api_names import (
@@ -60,15 +60,13 @@ _METADATA: Final = (
     *("deletionGracePeriodSeconds", "ownerReferences", "managedFields"),
 )
 
-Fields = dict[str, Node]
 
-
-def parse_manifests(text: str, *, only_taken: bool = False) -> tuple[Document, ...]:
+def parse_manifests(text: str, *, only_allocated: bool = False) -> tuple[Document, ...]:
     """Return the documents of a file; items of a List are separate documents.
 
     Args:
         text: YAML or JSON.
-        only_taken: read only the allocated devices of ResourceClaims, not `spec`.
+        only_allocated: read only the allocated devices of ResourceClaims, not `spec`.
 
     Raises:
         ConfigError: every violation of every document.
@@ -83,7 +81,7 @@ def parse_manifests(text: str, *, only_taken: bool = False) -> tuple[Document, .
         path = f"documents[{index}]" if len(documents) > 1 else ""
         for inner_path, inner in _members(document, path):
             try:
-                read = _without_spec(inner) if only_taken else inner
+                read = _without_spec(inner) if only_allocated else inner
                 found.append(parse_document(read, inner_path))
             except ConfigError as error:
                 violations += error.violations
@@ -106,23 +104,40 @@ def parse_document(document: object, path: str = "") -> Document:
         if is_too_long(document):
             raise ConfigError([f"{path or 'document'}: {TOO_LONG}"])
         return Parameters(_whole_config(document, path))
-    findings = Violations(newer=_is_of_a_program(document))
+    findings = Violations(newer=_is_generated(document))
     value = _object(Node(document, path, findings))
     findings.raise_if_any()
     assert value is not None, "a document without a value has a finding"
     return value
 
 
+def parse_stored(document: Mapping[str, object]) -> Document:
+    """Return the value of an object that a server stores.
+
+    If the spec of a claim is unknown in this version, only its allocation is read.
+
+    Raises:
+        ConfigError: every violation of the document.
+    """
+    try:
+        return parse_document(document)
+    except ConfigError:
+        taken = _without_spec(document)
+        if taken is document:
+            raise
+        return parse_document(taken)
+
+
 def _whole_config(document: Mapping[object, object], path: str) -> NetworkConfig:
-    """Return parameters that nothing is merged with but a profile."""
+    """Return parameters that are complete but for those of a profile."""
     config = parse_network_config(document, path)
-    far = () if config.profile else tuple(gateway_violations(config))
-    if far:
-        raise ConfigError([f"{path}.{line}" if path else line for line in far])
+    violations = () if config.profile else tuple(gateway_violations(config))
+    if violations:
+        raise ConfigError([f"{path}.{line}" if path else line for line in violations])
     return config
 
 
-def _is_of_a_program(document: object) -> bool:
+def _is_generated(document: object) -> bool:
     """Return whether a driver or an API server wrote the document."""
     if not isinstance(document, Mapping):
         return False
@@ -138,7 +153,7 @@ def _without_spec(document: object) -> object:
 
 
 def _members(document: object, path: str) -> list[tuple[str, object]]:
-    """Return the items of a List, or of a list of one kind, whose items may lack it."""
+    """Return (path, document) of each item of a List; items of a typed list may lack the kind."""
     kind = document.get("kind") if isinstance(document, Mapping) else None
     items = document.get("items") if isinstance(document, Mapping) else None
     if not isinstance(kind, str) or not kind.endswith(_LIST) or not isinstance(items, list):
@@ -203,14 +218,13 @@ def _metadata(node: Node, fields: Fields) -> tuple[str, str, str]:
         if labels in inner:
             for entry in inner[labels].entries().values():
                 entry.text()
-    namespace = inner["namespace"].parsed(parse_label) if "namespace" in inner else None
-    uid = inner["uid"].parsed(_uid) if "uid" in inner else None
+    namespace = text_of(inner, "namespace", parse_label)
+    uid = text_of(inner, "uid", _uid)
     if "name" not in inner and "generateName" in inner:
-        prefix = inner["generateName"].text() or ""
-        return namespace or "", prefix.rstrip("-."), uid or ""
-    name_node = required(metadata, inner, "name")
-    name = name_node.parsed(parse_subdomain) if name_node else None
-    return namespace or "", name or "", uid or ""
+        name = text_of(inner, "generateName").rstrip("-.")
+    else:
+        name = required_text(metadata, inner, "name", parse_subdomain)
+    return namespace, name, uid
 
 
 def _uid(text: str) -> str:
@@ -228,7 +242,7 @@ def _claim(node: Node, fields: Fields, flat: bool) -> ResourceClaim:  # noqa: FB
         name,
         uid,
         claim_spec(spec, flat=flat) if spec else ClaimSpec(),
-        taken_devices(fields["status"]) if "status" in fields else (),
+        allocated_devices(fields["status"]) if "status" in fields else (),
     )
 
 

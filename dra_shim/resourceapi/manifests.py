@@ -99,7 +99,7 @@ class _Reader:
     """Converter of one document's node graph to plain values."""
 
     def __init__(self, most: int) -> None:
-        """Take the most values that the document can have without aliases."""
+        """Set the largest number of values that the document can have without aliases."""
         self._left = most + MAX_EXPANDED
         self._open: set[int] = set()
 

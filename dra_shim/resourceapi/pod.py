@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_shim.resourceapi.allocated_claim import AllocatedClaim
-from dra_shim.resourceapi.allocation_result import present
-from dra_shim.resourceapi.claim_spec import required
 from dranet_nri.config import Node, Violations
+from dranet_nri.config.json_cursor import Fields, given, items_of, object_of, required, text_of
 from dranet_nri.model import ContainerClaim
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -20,16 +19,16 @@ class PodUse:
 
     Attributes:
         uid: UID of the pod.
-        refers: whether the pod refers to the claim.
+        has_claim: whether the pod refers to the claim.
         pod_claim_name: name in the pod for a claim from a template, "" for a direct claim.
         containers: containers that list it; empty if all of them get it.
         host_network: the pod uses the network namespace of the host.
         node: name of its node, "" before it is scheduled.
-        ended: the pod released its devices; a pod that is being deleted still has them.
+        ended: the phase is Succeeded or Failed; a pod that is being deleted still has its devices.
     """
 
     uid: str
-    refers: bool = False
+    has_claim: bool = False
     pod_claim_name: str = ""
     containers: tuple[ContainerClaim, ...] = ()
     host_network: bool = False
@@ -44,93 +43,83 @@ def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUs
         ConfigError: the document is invalid; names the path.
     """
     findings = Violations()
-    pod = present(Node(document, "", findings))
-    metadata = present(pod["metadata"]) if "metadata" in pod else {}
-    spec = present(pod["spec"]) if "spec" in pod else {}
-    status = present(pod["status"]) if "status" in pod else {}
+    pod = Node(document, "", findings).present()
+    metadata, spec, status = (object_of(pod, name) for name in ("metadata", "spec", "status"))
     entries = dict(_entries(spec, status, claim))
     extended = tuple(_extended(status, claim))
     use = PodUse(
-        (metadata["uid"].text() or "") if "uid" in metadata else "",
+        text_of(metadata, "uid"),
         bool(entries or extended),
         next((name for name, templated in entries.items() if templated), ""),
         tuple(dict.fromkeys((*_listings(spec, frozenset(entries)), *extended))),
-        host_network="hostNetwork" in spec and bool(spec["hostNetwork"].boolean()),
-        node=_word(spec, "nodeName"),
-        ended=_word(status, "phase") in _ENDED,
+        host_network=bool(given(spec, "hostNetwork", Node.boolean)),
+        node=text_of(spec, "nodeName"),
+        ended=text_of(status, "phase") in _ENDED,
     )
     findings.raise_if_any()
     return use
 
 
-def is_over(document: Mapping[str, object] | None, uid: str) -> bool:
+def has_ended(document: Mapping[str, object] | None, uid: str) -> bool:
     """Return whether a pod ended, is being deleted, or does not exist.
 
     Args:
-        document: the document with the pod's name, None if there is none.
+        document: the pod of this name, None if there is none.
         uid: UID of the pod; another pod can have the same name later.
 
     Raises:
         ConfigError: the document is invalid; names the path.
     """
     findings = Violations()
-    pod = present(Node(document, "", findings)) if document is not None else {}
-    metadata = present(pod["metadata"]) if "metadata" in pod else {}
-    status = present(pod["status"]) if "status" in pod else {}
-    there = _word(metadata, "uid") == uid and "deletionTimestamp" not in metadata
-    ended = _word(status, "phase") in _ENDED
+    pod = Node(document, "", findings).present() if document is not None else {}
+    metadata = object_of(pod, "metadata")
+    exists = text_of(metadata, "uid") == uid and "deletionTimestamp" not in metadata
+    ended = text_of(object_of(pod, "status"), "phase") in _ENDED
     findings.raise_if_any()
-    return ended or not there
+    return ended or not exists
 
 
-def _entries(
-    spec: dict[str, Node], status: dict[str, Node], claim: AllocatedClaim
-) -> Iterator[tuple[str, bool]]:
+def _entries(spec: Fields, status: Fields, claim: AllocatedClaim) -> Iterator[tuple[str, bool]]:
     """Yield (name, whether it has a template) of the pod's entries for this claim.
 
-    Old clients can wipe the status; then the annotation of the claim names its entry.
+    Old clients can remove the status; then the annotation of the claim names its entry.
     """
     generated = {
-        name: _word(fields, "resourceClaimName")
+        name: text_of(fields, "resourceClaimName")
         for fields in _objects(status, "resourceClaimStatuses")
-        if (name := _word(fields, "name"))
+        if (name := text_of(fields, "name"))
     }
     for fields in _objects(spec, "resourceClaims"):
-        name = _word(fields, "name")
+        name = text_of(fields, "name")
         templated = "resourceClaimTemplateName" in fields
-        called = generated.get(name) or _word(fields, "resourceClaimName")
-        wiped = templated and not called and name == claim.pod_claim_name
-        if name and (called == claim.ref.name or wiped):
+        claim_name = generated.get(name) or text_of(fields, "resourceClaimName")
+        by_annotation = templated and not claim_name and name == claim.pod_claim_name
+        if name and (claim_name == claim.ref.name or by_annotation):
             yield name, templated
 
 
-def _listings(spec: dict[str, Node], entries: frozenset[str]) -> Iterator[ContainerClaim]:
+def _listings(spec: Fields, entries: frozenset[str]) -> Iterator[ContainerClaim]:
     for kind in _CONTAINERS:
         for container in _objects(spec, kind):
-            resources = present(container["resources"]) if "resources" in container else {}
-            for fields in _objects(resources, "claims"):
-                if _word(fields, "name") in entries:
-                    request = _word(fields, "request").partition("/")[0]
-                    yield ContainerClaim(_word(container, "name"), request)
+            for fields in _objects(object_of(container, "resources"), "claims"):
+                if text_of(fields, "name") in entries:
+                    request = text_of(fields, "request").partition("/")[0]
+                    yield ContainerClaim(text_of(container, "name"), request)
 
 
-def _extended(status: dict[str, Node], claim: AllocatedClaim) -> Iterator[ContainerClaim]:
+def _extended(status: Fields, claim: AllocatedClaim) -> Iterator[ContainerClaim]:
     """Yield the containers that request the extended resources of the claim."""
     if "extendedResourceClaimStatus" not in status:
         return
     node = status["extendedResourceClaimStatus"]
-    fields = present(node)
+    fields = node.present()
     name = required(node, fields, "resourceClaimName")
     if name is None or name.text() != claim.ref.name:
         return
     for mapping in _objects(fields, "requestMappings"):
-        request = _word(mapping, "requestName").partition("/")[0]
-        yield ContainerClaim(_word(mapping, "containerName"), request)
+        request = text_of(mapping, "requestName").partition("/")[0]
+        yield ContainerClaim(text_of(mapping, "containerName"), request)
 
 
-def _objects(fields: dict[str, Node], name: str) -> list[dict[str, Node]]:
-    return [present(item) for item in fields[name].items()] if name in fields else []
-
-
-def _word(fields: dict[str, Node], name: str) -> str:
-    return (fields[name].text() or "") if name in fields else ""
+def _objects(fields: Fields, name: str) -> list[dict[str, Node]]:
+    return [item.present() for item in items_of(fields, name)]

@@ -7,6 +7,7 @@ from typing import Final
 from dra_shim.cel.values import parse_amount
 from dra_shim.resourceapi.types import Toleration
 from dranet_nri.config import Node
+from dranet_nri.config.json_cursor import Fields, items_of, text_of, without_blank
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model.api_names import parse_attribute_name, parse_taint_key, parse_word
 
@@ -14,9 +15,9 @@ _MAX_TOLERATIONS: Final = 16  # DeviceTolerationsMaxLength, k8s.io/api/resource
 _TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 
-def tolerations(node: Node) -> tuple[Toleration, ...]:
+def tolerations(fields: Fields) -> tuple[Toleration, ...]:
     """Read `tolerations` of a request."""
-    return tuple(_toleration(item) for item in node.items(_MAX_TOLERATIONS))
+    return tuple(_toleration(item) for item in items_of(fields, "tolerations", _MAX_TOLERATIONS))
 
 
 def capacity(node: Node) -> Iterator[tuple[str, Fraction]]:
@@ -54,9 +55,9 @@ def check_name(node: Node, name: str) -> None:
         node.report(f"its name {error}")
 
 
-def word(fields: dict[str, Node], name: str, allowed: tuple[str, ...]) -> str:
+def word(fields: Fields, name: str, allowed: tuple[str, ...]) -> str:
     """Read one of several words; "" if it is missing."""
-    text = (fields[name].text() or "") if name in fields else ""
+    text = text_of(fields, name)
     if text and text not in allowed:
         fields[name].report(f"must be one of {', '.join(allowed)}")
     return text
@@ -68,16 +69,12 @@ def _toleration(node: Node) -> Toleration:
         fields["tolerationSeconds"].integer(-(2**63), 2**63 - 1)
     operator = word(fields, "operator", ("Exists", "Equal"))
     effect = word(fields, "effect", ("NoSchedule", "NoExecute", "None"))
-    key = _filled(fields, "key") and fields["key"].parsed(parse_taint_key)
-    value = _filled(fields, "value") and fields["value"].parsed(parse_word)
+    filled = without_blank(fields, "key", "value")  # "" is equivalent to absent
+    key = text_of(filled, "key", parse_taint_key)
+    value = text_of(filled, "value", parse_word)
     exists = operator == "Exists"
     if exists and value:
         fields["value"].report("not possible with operator Exists; remove it")
     if not exists and "key" not in fields:
         node.report("needs key, or operator Exists to tolerate every taint; add one")
-    return Toleration(key or "", value or "", exists, effect)
-
-
-def _filled(fields: dict[str, Node], name: str) -> str:
-    """Return a string; "" if it is missing or empty, which is equivalent."""
-    return "given" if name in fields and fields[name].value != "" else ""
+    return Toleration(key, value, exists, effect)

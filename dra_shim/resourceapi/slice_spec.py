@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra_shim.cel.values import OneOrMore, is_semver
-from dra_shim.resourceapi.claim_spec import Fields, required
 from dra_shim.resourceapi.requirements import amount, check_name
 from dra_shim.resourceapi.slice_types import (
     Capacity,
@@ -19,6 +18,14 @@ from dra_shim.resourceapi.slice_types import (
     Taint,
 )
 from dranet_nri.config import Node
+from dranet_nri.config.json_cursor import (
+    Fields,
+    given,
+    items_of,
+    required,
+    required_text,
+    text_of,
+)
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, Version
 from dranet_nri.model.api_names import parse_driver, parse_label, parse_subdomain, parse_taint_key
@@ -31,18 +38,24 @@ _MAX_LIST: Final = 48  # values of all attributes
 _MAX_TEXT: Final = 64  # bytes of a string or version attribute
 _INT64: Final = (-(2**63), 2**63 - 1)
 
-_PLACE: Final = ("nodeName", "nodeSelector", "allNodes")
+_NODE_FIELDS: Final = ("nodeName", "nodeSelector", "allNodes")
 _SPEC: Final = (
-    *("driver", "pool", *_PLACE, "perDeviceNodeSelection", "devices", "sharedCounters"),
+    *("driver", "pool", *_NODE_FIELDS, "perDeviceNodeSelection", "devices", "sharedCounters"),
     *("partitionTypeAttribute", "skipNodeOperations"),  # not validated
 )
-_FACTS: Final = (
-    *("attributes", "capacity", "consumesCounters", "taints", "allowMultipleAllocations", *_PLACE),
+_DEVICE_FIELDS: Final = (
+    *(
+        "attributes",
+        "capacity",
+        "consumesCounters",
+        "taints",
+        "allowMultipleAllocations",
+        *_NODE_FIELDS,
+    ),
     # Not read: they apply after the allocation.
     *("bindsToNode", "bindingConditions", "bindingFailureConditions"),
     "nodeAllocatableResourceMappings",
 )
-_SHARED: Final = "allowMultipleAllocations"
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
 _KINDS: Final = ("int", "bool", "string", "version")
 _LISTS: Final = tuple(f"{kind}s" for kind in _KINDS)
@@ -51,32 +64,32 @@ _LISTS: Final = tuple(f"{kind}s" for kind in _KINDS)
 def slice_spec(node: Node, name: str, *, basic: bool) -> ResourceSlice:
     """Read `spec`; basic devices have the form of v1beta1."""
     fields = node.fields(_SPEC)
-    driver_node = required(node, fields, "driver")
-    driver = (driver_node.parsed(parse_driver) if driver_node else None) or ""
+    driver = required_text(node, fields, "driver", parse_driver)
     pool, generation, count = _pool(required(node, fields, "pool"))
-    if not {*_PLACE, "perDeviceNodeSelection"} & fields.keys():
+    if not {*_NODE_FIELDS, "perDeviceNodeSelection"} & fields.keys():
         node.report("needs nodeName, nodeSelector, allNodes or perDeviceNodeSelection; add one")
-    devices = fields["devices"].items(_MAX_DEVICES) if "devices" in fields else []
-    offers = [_offer(item, driver, pool, basic=basic) for item in devices]
-    sets = fields["sharedCounters"].items(_MAX_SETS) if "sharedCounters" in fields else []
+    devices = items_of(fields, "devices", _MAX_DEVICES)
+    sets = items_of(fields, "sharedCounters", _MAX_SETS)
     return ResourceSlice(
-        name, driver, pool, generation, count, _node_name(fields), tuple(offers),
+        name,
+        driver,
+        pool,
+        generation,
+        count,
+        text_of(fields, "nodeName", parse_subdomain),
+        tuple(_device(item, driver, pool, basic=basic) for item in devices),
         tuple(counter for item in sets for counter in _counters(item, "name")),
-    )  # fmt: skip
+    )
 
 
 def _pool(node: Node | None) -> tuple[str, int, int]:
     if node is None:
         return "", 0, 1
     fields = node.fields(("name", "generation", "resourceSliceCount"))
-    name = required(node, fields, "name")
+    name = required_text(node, fields, "name", _pool_name)
     count = required(node, fields, "resourceSliceCount")
-    generation = fields["generation"].integer(0, _INT64[1]) if "generation" in fields else 0
-    return (
-        (name.parsed(_pool_name) if name else None) or "",
-        generation or 0,
-        (count.integer(1, _INT64[1]) if count else None) or 1,
-    )
+    generation = given(fields, "generation", lambda found: found.integer(0, _INT64[1]))
+    return name, generation or 0, (count.integer(1, _INT64[1]) if count else None) or 1
 
 
 def _pool_name(text: str) -> str:
@@ -85,34 +98,26 @@ def _pool_name(text: str) -> str:
     return text
 
 
-def _node_name(fields: Fields) -> str:
-    return (fields["nodeName"].parsed(parse_subdomain) or "") if "nodeName" in fields else ""
-
-
-def _offer(node: Node, driver: str, pool: str, *, basic: bool) -> SliceDevice:
-    facts = _FACTS if not basic else ()
-    fields = node.fields(("name", "basic", *facts) if basic else ("name", *facts))
-    name = required(node, fields, "name")
+def _device(node: Node, driver: str, pool: str, *, basic: bool) -> SliceDevice:
+    fields = node.fields(("name", "basic") if basic else ("name", *_DEVICE_FIELDS))
+    name = required_text(node, fields, "name", parse_label)
+    facts = fields
     if basic:
-        inner = fields.get("basic")
-        given = inner.fields(_FACTS) if inner else {}
-    else:
-        given = fields
-    shared = given[_SHARED].boolean() if _SHARED in given else False
+        facts = given(fields, "basic", lambda found: found.fields(_DEVICE_FIELDS)) or {}
     return SliceDevice(
         driver,
         pool,
-        (name.parsed(parse_label) if name else None) or "",
-        tuple(_attributes(given)),
-        tuple(_capacity(given)),
+        name,
+        tuple(_attributes(facts)),
+        tuple(_capacity(facts)),
         tuple(
             counter
-            for item in (given["consumesCounters"].items() if "consumesCounters" in given else ())
+            for item in items_of(facts, "consumesCounters")
             for counter in _counters(item, "counterSet")
         ),
-        tuple(_taints(given)),
-        bool(shared),
-        _node_name(given),
+        tuple(_taints(facts)),
+        bool(given(facts, "allowMultipleAllocations", Node.boolean)),
+        text_of(facts, "nodeName", parse_subdomain),
     )
 
 
@@ -172,39 +177,38 @@ def _capacity(fields: Fields) -> Iterator[Capacity]:
         inner = entry.fields(("value", "requestPolicy"))
         value_node = required(entry, inner, "value")
         value = amount(value_node) if value_node else None
-        policy = _policy(inner["requestPolicy"]) if "requestPolicy" in inner else Policy()
+        policy = given(inner, "requestPolicy", _policy)
         if value is not None:
-            yield Capacity(name, value, policy)
+            yield Capacity(name, value, policy or Policy())
 
 
 def _policy(node: Node) -> Policy:
     fields = node.fields(("default", "validValues", "validRange"))
-    default = amount(fields["default"]) if "default" in fields else None
-    items = fields["validValues"].items(_MAX_VALUES) if "validValues" in fields else []
+    default = given(fields, "default", amount)
+    items = items_of(fields, "validValues", _MAX_VALUES)
     values = sorted(value for item in items if (value := amount(item)) is not None)
     if "validRange" not in fields:
         return Policy(default, tuple(values))
     if "validValues" in fields:
         node.report("has validValues and validRange; keep one")
     inner = fields["validRange"].fields(("min", "max", "step"))
-    low = required(fields["validRange"], inner, "min")
-    step = amount(inner["step"]) if "step" in inner else None
+    minimum = required(fields["validRange"], inner, "min")
+    step = given(inner, "step", amount)
     if step == 0:
         inner["step"].report("must be more than 0")
     return Policy(
         default,
         (),
-        amount(low) if low else None,
-        amount(inner["max"]) if "max" in inner else None,
+        amount(minimum) if minimum else None,
+        given(inner, "max", amount),
         step or None,
     )
 
 
 def _counters(node: Node, title: str) -> Iterator[CounterValue]:
     fields = node.fields((title, "counters"))
-    name_node = required(node, fields, title)
+    name = required_text(node, fields, title, parse_label)
     counters = required(node, fields, "counters")
-    name = name_node.parsed(parse_label) if name_node else None
     for key, entry in (counters.entries() if counters else {}).items():
         value_node = required(entry, entry.fields(("value",)), "value")
         value = amount(value_node) if value_node else None
@@ -213,12 +217,10 @@ def _counters(node: Node, title: str) -> Iterator[CounterValue]:
 
 
 def _taints(fields: Fields) -> Iterator[Taint]:
-    for item in fields["taints"].items(_MAX_TAINTS) if "taints" in fields else ():
+    for item in items_of(fields, "taints", _MAX_TAINTS):
         inner = item.fields(("key", "value", "effect", "timeAdded"))
-        key = required(item, inner, "key")
-        required(item, inner, "effect")
-        effect = (inner["effect"].text() or "") if "effect" in inner else ""
-        value = (inner["value"].text() or "") if "value" in inner else ""
-        name = key.parsed(parse_taint_key) if key else None
-        if name:
-            yield Taint(name, value, effect if effect in _EFFECTS else "None")
+        key = required_text(item, inner, "key", parse_taint_key)
+        effect = required_text(item, inner, "effect")
+        value = text_of(inner, "value")
+        if key:
+            yield Taint(key, value, effect if effect in _EFFECTS else "None")

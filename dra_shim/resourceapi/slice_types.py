@@ -28,15 +28,15 @@ class Policy:
     Attributes:
         default: consumption of a request without an amount; None for the whole capacity.
         values: allowed consumption, ascending; empty without a list.
-        low: minimum consumption; None without a range.
-        high: maximum of a request.
-        step: consumption is low plus a multiple of it.
+        minimum: minimum consumption; None without a range.
+        maximum: maximum of a request, None without one.
+        step: consumption is the minimum plus a multiple of it; None for any.
     """
 
     default: Fraction | None = None
     values: tuple[Fraction, ...] = ()
-    low: Fraction | None = None
-    high: Fraction | None = None
+    minimum: Fraction | None = None
+    maximum: Fraction | None = None
     step: Fraction | None = None
 
 
@@ -133,5 +133,5 @@ class ResourceSlice:
     generation: int = 1
     count: int = 1
     node: str = ""
-    offers: tuple[SliceDevice, ...] = ()
+    devices: tuple[SliceDevice, ...] = ()
     counters: tuple[CounterValue, ...] = ()

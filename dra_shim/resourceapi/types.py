@@ -31,7 +31,7 @@ class Toleration:
     exists: bool = False
     effect: str = ""
 
-    def covers(self, taint: Taint) -> bool:
+    def tolerates(self, taint: Taint) -> bool:
         """Return whether the taint is tolerated, by the rules for taints of nodes."""
         if self.effect not in {"", taint.effect}:
             return False
@@ -46,8 +46,8 @@ class DeviceRequest:
 
     Attributes:
         name: name in the allocation result, "req" or "req/sub".
-        count: number of devices; ignored with every.
-        every: allocationMode All.
+        count: number of devices; ignored with all_devices.
+        all_devices: allocationMode All.
         capacity: (name, amount) required of each device.
     """
 
@@ -55,7 +55,7 @@ class DeviceRequest:
     device_class: str
     selectors: tuple[Cel, ...] = ()
     count: int = 1
-    every: bool = False
+    all_devices: bool = False
     admin_access: bool = False
     capacity: tuple[tuple[str, Fraction], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
@@ -71,7 +71,7 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Devices must agree on an attribute, or all differ.
+    """Devices must have the same value of an attribute, or pairwise different values.
 
     Attributes:
         attribute: fully qualified name.
@@ -90,9 +90,7 @@ class Constraint:
         return "distinctAttribute" if self.distinct else "matchAttribute"
 
     def covers(self, request: str) -> bool:
-        """Return whether devices of a request are constrained; a main request covers its
-        subrequests.
-        """
+        """Return whether the constraint applies to a request, or to the request of a subrequest."""
         main = request.partition("/")[0]
         return not self.requests or request in self.requests or main in self.requests
 
@@ -105,20 +103,27 @@ class ClaimSpec:
     constraints: tuple[Constraint, ...] = ()
     configs: tuple[ConfigEntry, ...] = ()
 
+    @property
+    def alternatives(self) -> tuple[DeviceRequest, ...]:
+        """Return the alternatives of all requests."""
+        return tuple(
+            alternative for request in self.requests for alternative in request.alternatives
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:
     """A claim; namespace and uid are "" if the document has none.
 
     Attributes:
-        taken: its allocated devices, from the status.
+        allocated: its allocated devices, from the status, without adminAccess.
     """
 
     namespace: str
     name: str
     uid: str
     spec: ClaimSpec
-    taken: tuple[AllocatedResult, ...] = ()
+    allocated: tuple[AllocatedResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.config.json_cursor import Fields, Node, given
+from dranet_nri.config.json_cursor import Node, items_of, required_text, text_of
 from dranet_nri.model.api_names import parse_label
 
 _LISTS: Final = ("initContainers", "containers")
@@ -105,15 +105,15 @@ def _pod_specs(node: Node) -> Iterator[Node]:
 
 
 def _pod(node: Node) -> PodSpec:
-    fields = dict(_children(node))
+    fields = {name: child for name, child in _children(node) if child.value is not None}
     names: set[str] = set()
-    entries = tuple(_entry(item, names) for item in _items(fields, "resourceClaims"))
+    entries = tuple(_entry(item, names) for item in items_of(fields, "resourceClaims"))
     containers = tuple(
         PodContainer(_text(item.value, "name"), tuple(_listed(item)), init=kind == _LISTS[0])
         for kind in _LISTS
-        for item in _items(fields, kind)
+        for item in items_of(fields, kind)
     )
-    for item in _items(fields, "ephemeralContainers"):
+    for item in items_of(fields, "ephemeralContainers"):
         for claims in _claims(item):
             claims.report("an ephemeral container cannot have claims; remove it")
     host_network = "hostNetwork" in fields and fields["hostNetwork"].value is True
@@ -122,22 +122,16 @@ def _pod(node: Node) -> PodSpec:
 
 def _entry(node: Node, names: set[str]) -> PodClaimEntry:
     """Read an entry of `resourceClaims`; names are those of the entries before."""
-    fields = {name: child for name, child in node.entries().items() if child.value is not None}
-    name = _name(node, fields)
+    fields = node.present()
+    name = required_text(node, fields, "name", parse_label)
     if name in names:
         node.report("the name of a claim must be unique in the pod; rename one")
     names.add(name)
-    claim = given(fields, "resourceClaimName", Node.text) or ""
-    template = given(fields, "resourceClaimTemplateName", Node.text) or ""
+    claim = text_of(fields, "resourceClaimName")
+    template = text_of(fields, "resourceClaimTemplateName")
     if claim and template:
         node.report("has resourceClaimName and resourceClaimTemplateName; keep one")
     return PodClaimEntry(name, claim, template)
-
-
-def _name(node: Node, fields: Fields) -> str:
-    if "name" not in fields:
-        node.report("needs name; add it")
-    return given(fields, "name", lambda found: found.parsed(parse_label)) or ""
 
 
 def _listed(container: Node) -> Iterator[tuple[str, str]]:
@@ -146,8 +140,8 @@ def _listed(container: Node) -> Iterator[tuple[str, str]]:
     for claims in _claims(container):
         for item in claims.items():
             fields = {name: child for name, child in item.entries().items() if child.value}
-            request = given(fields, "request", lambda found: found.parsed(parse_label)) or ""
-            reference = _name(item, fields), request
+            request = text_of(fields, "request", parse_label)
+            reference = required_text(item, fields, "name", parse_label), request
             whole = (reference[0], "")
             same = whole in before or reference in before
             if same or (not request and any(name == reference[0] for name, _ in before)):
@@ -162,10 +156,6 @@ def _claims(container: Node) -> Iterator[Node]:
     claims = dict(_children(resources)).get("claims") if resources else None
     if claims and claims.value is not None:
         yield claims
-
-
-def _items(fields: Fields, name: str) -> list[Node]:
-    return fields[name].items() if name in fields and fields[name].value is not None else []
 
 
 def _text(fields: object, name: str) -> str:

@@ -1,13 +1,13 @@
 """ResourceSlice controller: reconciles the node's slices on the server.
 
 Rules:
-1. A pass reads the Node and the slices, plans from both, and writes. It keeps no cache that could
+1. A sync reads the Node and the slices, plans from both, and writes. It uses no cache, which could
    be stale; the informer only reports that another writer changed something.
 2. A device that the server rejects is omitted, reported, and retried when it changed.
 3. While nothing changes, nothing is read or written, except for rule 4.
 4. A feature counts as missing if the probe or the result of a write shows it: another server may
    have responded, or the same one after its gate was disabled. It is probed again with the first
-   change after an hour, or without a change within two.
+   change after an hour, or within two hours without a change.
 """
 
 import asyncio
@@ -46,22 +46,26 @@ from dra_shim.resourceslice.documents import (
     PublishedSlice,
     SlicePool,
     Spec,
+    normalized,
     read_published,
-    settled,
 )
-from dra_shim.resourceslice.feature_probe import missing_after, missing_by, probe_document
+from dra_shim.resourceslice.feature_probe import dropped_features, probe_document, rejected_features
 from dra_shim.resourceslice.layout import SliceContent, laid_out
-from dra_shim.resourceslice.rejections import Rejections, dropped, missing_with, rejections_of
+from dra_shim.resourceslice.rejections import (
+    Rejections,
+    dropped_fields,
+    features_of_dropped,
+    rejections_of,
+)
 from dra_shim.resourceslice.schedule import SyncSchedule
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread
 from dranet_nri.model import DRIVER_NAME
 
-PROBE_S: Final = (
-    3600.0  # seconds before a missing feature is probed again; at most twice that without changes
-)
+# seconds before a missing feature is probed again; at most twice as long without changes
+PROBE_S: Final = 3600.0
 _USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists only if enabled
-MAX_ROUNDS: Final = 32  # attempts of a pass; each one omits what the server rejected before
+MAX_ROUNDS: Final = 32  # attempts of a sync; each omits devices or features that were rejected
 
 ObservedSlice = tuple[Spec, tuple[str, ...]]  # spec and owners of a slice
 
@@ -96,20 +100,19 @@ class ResourceSliceController:
         )
         self._schedule = SyncSchedule(timing.random)
         self._wakeup = Wakeup(timing)
-        self._writes = 0  # state of this pass
-        self._expected: Mapping[str, ObservedSlice] | None = (
-            None  # slices on the server after the last pass
-        )
-        self._layout: Mapping[str, Sequence[str]] = {}  # of the last pass
+        self._writes = 0  # of the current sync
+        # slices on the server after the last sync, by name
+        self._expected: Mapping[str, ObservedSlice] | None = None
+        self._layout: Mapping[str, Sequence[str]] = {}  # slice → devices, of the last sync
         self._accepted: dict[str, AcceptedSlice] = {}
         self._refused: dict[str, SliceDevice] = {}
-        self._lacking: frozenset[Feature] = frozenset()  # of the server
-        self._missed: frozenset[Feature] = frozenset()  # reported missing features
+        self._missing: frozenset[Feature] = frozenset()  # features that the server lacks
+        self._reported_missing: frozenset[Feature] = frozenset()  # of them, those reported
         self._probed: frozenset[Feature] = frozenset()  # features of the last probe
         self._probed_at = -inf
         self._reported: set[notices.Notice] = set()
 
-    def offer(self, resources: DriverResources) -> None:
+    def publish(self, resources: DriverResources) -> None:
         """Publish the node's current devices; may be called at any rate."""
         if resources != self._resources:
             self._resources = resources
@@ -119,24 +122,24 @@ class ResourceSliceController:
     async def run(self) -> None:
         """Publish until cancelled; may be called again afterwards."""
         if self._resources is not None:
-            self._schedule.changed(self._clock())  # a cancelled pass may have used these changes
+            self._schedule.changed(self._clock())  # a cancelled sync may have begun with them
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run(), name="slices: informer")
             while True:
                 await self._wakeup.until(lambda: self._schedule.due)
-                await self._try()
+                await self._sync_once()
 
-    # ------------------------------------------------------------------- when
+    # ------------------------------------------------------------------- schedule
 
-    async def _try(self) -> None:
+    async def _sync_once(self) -> None:
         self._schedule.begin()
         self._writes = 0
         try:
-            await self._pass()
+            await self._sync()
         except ApiError as error:
-            passing = isinstance(error, UnavailableError | ConflictError | NotFoundError)
+            temporary = isinstance(error, UnavailableError | ConflictError | NotFoundError)
             pause_s = self._schedule.failed(
-                self._clock(), self._writes, lasting=not passing, after_s=error.after_s
+                self._clock(), self._writes, lasting=not temporary, after_s=error.after_s
             )
             self._report_failure(error, pause_s)
         else:
@@ -154,30 +157,31 @@ class ResourceSliceController:
             self._schedule.drift(self._clock(), found=published != self._expected)
             self._wakeup.wake()
 
-    # ------------------------------------------------------------------- a pass
+    # ------------------------------------------------------------------- one sync
 
-    async def _pass(self) -> None:
-        assert self._resources is not None, "nothing is due before there is something to offer"
+    async def _sync(self) -> None:
+        assert self._resources is not None, "nothing is due before the first call of publish"
         node = await self._api.get(NODE, self._node)
         pool = SlicePool(self._node, uid_of(node), await self._api.version(SLICE))
         for _ in range(MAX_ROUNDS):
-            resources = self._sound(await self._supported(pool, self._resources))
+            resources = self._without_refused(await self._supported(pool, self._resources))
             listing = await self._api.list(SLICE, self._fields)
-            parts, steps, published = await in_thread(
-                partial(self._planned, pool, resources, listing.items)
+            contents, steps, published = await in_thread(
+                partial(self._plan, pool, resources, listing.items)
             )
-            if await self._done(steps, published):
+            if await self._apply(steps, published):
                 self._layout = {
-                    part.name: [device.name for device in part.offers] for part in parts
+                    content.name: [device.name for device in content.devices]
+                    for content in contents
                 }
-                slices = sum(not part.counters for part in parts)
-                self._notify(notices.SlicesPublished(len(resources.offers), slices, self._writes))
+                slices = sum(not content.counters for content in contents)
+                self._notify(notices.SlicesPublished(len(resources.devices), slices, self._writes))
                 return
         raise UnavailableError(
-            f"publish the devices of {self._node}", f"refused {MAX_ROUNDS} times in a row"
+            f"publish the devices of {self._node}", f"rejected {MAX_ROUNDS} times in a row"
         )
 
-    def _planned(
+    def _plan(
         self, pool: SlicePool, resources: DriverResources, items: Sequence[Object]
     ) -> tuple[tuple[SliceContent, ...], tuple[Step, ...], list[PublishedSlice]]:
         """Return the desired slices, the writes for them, and the published slices."""
@@ -187,11 +191,11 @@ class ResourceSliceController:
             for resource_slice in published
             if resource_slice.pool == pool.node
         }
-        parts = laid_out(pool.node, resources, self._layout or found)
-        return parts, plan(pool, parts, published, self._accepted), published
+        contents = laid_out(pool.node, resources, self._layout or found)
+        return contents, plan(pool, contents, published, self._accepted), published
 
-    async def _done(self, steps: Sequence[Step], published: Sequence[PublishedSlice]) -> bool:
-        """Take every step; False if the server did not take something that can be left out."""
+    async def _apply(self, steps: Sequence[Step], published: Sequence[PublishedSlice]) -> bool:
+        """Write all steps; return False if the server rejected a part that can be omitted."""
         expected = {resource_slice.name: _observed(resource_slice) for resource_slice in published}
         for step in steps:
             self._writes += 1
@@ -204,73 +208,71 @@ class ResourceSliceController:
                     answer = await self._write(step)
                     if answer is None:
                         return False
-                    expected[step.part.name] = _observed(read_published(answer))
+                    expected[step.content.name] = _observed(read_published(answer))
         self._expected = expected
         return True
 
     async def _write(self, step: CreateSlice | ReplaceSlice) -> Object | None:
-        """Return the server's version of a slice; None if it was rejected for a part that can be
-        omitted.
-        """
+        """Write a slice and return it as stored; None if an omittable part was rejected."""
         write = self._api.create if isinstance(step, CreateSlice) else self._api.replace
         try:
             answer = await write(SLICE, step.document)
         except InvalidError as error:
-            if not self._exclude(rejections_of(error, step.part), step):
+            if not self._exclude(rejections_of(error, step.content), step):
                 raise
             return None
-        sent, kept = _spec(step.document), read_published(answer).spec
-        lost = dropped(sent, kept)
-        missing = missing_with(lost)
+        sent, stored = _spec(step.document), read_published(answer).spec
+        lost = dropped_fields(sent, stored)
+        missing = features_of_dropped(lost)
         if missing:
-            self._found_lacking(self._lacking | missing)
+            self._set_missing(self._missing | missing)
             return None
-        self._accepted[step.part.name] = AcceptedSlice(sent, kept)
+        self._accepted[step.content.name] = AcceptedSlice(sent, stored)
         if lost:
-            self._report_once(notices.FieldsDropped(step.part.name, lost))
+            self._report_once(notices.FieldsDropped(step.content.name, lost))
         return answer
 
-    # ------------------------------------------------------------------- what cannot be published
+    # ------------------------------------------------------------------- rejections and features
 
-    def _sound(self, resources: DriverResources) -> DriverResources:
-        """Return the devices, without those that the server refused in their present form."""
-        offers = tuple(
-            device for device in resources.offers if self._refused.get(device.name) != device
+    def _without_refused(self, resources: DriverResources) -> DriverResources:
+        """Return the devices without those that are unchanged since the server rejected them."""
+        devices = tuple(
+            device for device in resources.devices if self._refused.get(device.name) != device
         )
-        return DriverResources(offers, resources.counters)
+        return DriverResources(devices, resources.counters)
 
-    def _exclude(self, faults: Rejections, step: CreateSlice | ReplaceSlice) -> bool:
+    def _exclude(self, rejections: Rejections, step: CreateSlice | ReplaceSlice) -> bool:
         """Exclude rejected devices and record missing features; return whether there are any."""
-        if faults.features:
-            self._found_lacking(self._lacking | faults.features)
-        for offer in step.part.offers:
-            if offer.name in faults.devices:
-                self._refused[offer.name] = offer
-                self._notify(notices.DeviceRefused(offer.name, faults.devices[offer.name]))
-        return bool(faults)
+        if rejections.features:
+            self._set_missing(self._missing | rejections.features)
+        for device in step.content.devices:
+            if device.name in rejections.devices:
+                self._refused[device.name] = device
+                self._notify(notices.DeviceRefused(device.name, rejections.devices[device.name]))
+        return bool(rejections)
 
     async def _supported(self, pool: SlicePool, resources: DriverResources) -> DriverResources:
         """Return the devices without fields of features that the server lacks."""
         needed = resources.features
-        hopeful = self._clock() - self._probed_at >= PROBE_S
-        if needed - self._probed or (hopeful and needed & self._lacking):
+        probe_again = self._clock() - self._probed_at >= PROBE_S
+        if needed - self._probed or (probe_again and needed & self._missing):
             features = _USUAL | needed | self._probed
-            self._found_lacking(await self._probe(pool, features))
+            self._set_missing(await self._probe(pool, features))
             self._probed = features
         self._report_missing(needed)
-        return without(resources, needed & self._lacking)
+        return without(resources, needed & self._missing)
 
     def _probe_due(self) -> float:
         """Return when to probe missing features without a change; inf if none is missing."""
-        assert self._resources is not None, "something was offered"
-        missed = self._resources.features & self._lacking
-        return self._probed_at + PROBE_S * (1 + self._random()) if missed else inf
+        assert self._resources is not None, "a sync ran, so publish was called"
+        needed = self._resources.features & self._missing
+        return self._probed_at + PROBE_S * (1 + self._random()) if needed else inf
 
-    def _found_lacking(self, features: frozenset[Feature]) -> None:
-        """Record the features that the server lacks; a change includes refused devices again."""
-        if features != self._lacking:
+    def _set_missing(self, features: frozenset[Feature]) -> None:
+        """Set the features that the server lacks; after a change, rejected devices are retried."""
+        if features != self._missing:
             self._refused.clear()
-        self._lacking = features
+        self._missing = features
         self._probed_at = self._clock()
 
     async def _probe(self, pool: SlicePool, features: frozenset[Feature]) -> frozenset[Feature]:
@@ -279,13 +281,12 @@ class ResourceSliceController:
             document = probe_document(pool, features)
             answer = await self._api.create(SLICE, document, dry_run=True)
         except InvalidError as error:
-            refused = missing_by(error) & features
+            refused = rejected_features(error) & features
             rest = features - refused
             return refused | (await self._probe(pool, rest) if refused and rest else frozenset())
-        # a policy of the cluster rejects the probe; the writes show missing features
-        except RejectedError:
+        except RejectedError:  # a policy of the cluster; the writes show missing features
             return frozenset()
-        return missing_after(answer, features)
+        return dropped_features(answer, features)
 
     # ----------------------------------------------------------------- reporting
 
@@ -295,11 +296,11 @@ class ResourceSliceController:
             self._notify(notice)
 
     def _report_missing(self, needed: frozenset[Feature]) -> None:
-        """Report missing features; one that is not needed any more stays missing until served."""
-        missed = (self._missed | needed) & self._lacking
-        if missed != self._missed:
-            self._missed = missed
-            self._notify(notices.FeaturesMissing(missed))
+        """Report needed features that the server lacks; a reported one stays until it is served."""
+        missing = (self._reported_missing | needed) & self._missing
+        if missing != self._reported_missing:
+            self._reported_missing = missing
+            self._notify(notices.FeaturesMissing(missing))
 
     def _report_failure(self, error: ApiError, retry_s: float) -> None:
         self._notify(notices.SliceSyncFailed(error, retry_s))
@@ -312,4 +313,4 @@ def _observed(published: PublishedSlice) -> ObservedSlice:
 def _spec(document: Object) -> Spec:
     spec = document["spec"]
     assert isinstance(spec, dict)
-    return settled(spec)
+    return normalized(spec)

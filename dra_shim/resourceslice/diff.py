@@ -6,7 +6,7 @@ Rules:
    slices.
 2. Existing slices are changed, then missing ones created, then others deleted: consumers ignore
    slices of an older generation. Only a slice that blocks a name is deleted first.
-3. The server's version of a sent slice counts as equal to it, so that fields which the server
+3. A slice as the server stored it counts as equal to the sent one, so that fields which the server
    dropped or added are not written again.
 """
 
@@ -20,7 +20,7 @@ from dra_shim.resourceslice.documents import (
     Spec,
     changed_document,
     new_document,
-    settled,
+    normalized,
     spec_of,
 )
 from dra_shim.resourceslice.layout import SliceContent
@@ -28,17 +28,17 @@ from dra_shim.resourceslice.layout import SliceContent
 
 @dataclass(frozen=True, slots=True)
 class AcceptedSlice:
-    """A slice as sent, and as the server returned it; both normalized."""
+    """Spec of a slice as sent, and as the server stored it; both normalized."""
 
     sent: Spec
-    kept: Spec
+    stored: Spec
 
 
 @dataclass(frozen=True, slots=True)
 class CreateSlice:
     """Create a slice."""
 
-    part: SliceContent
+    content: SliceContent
     document: Object
 
 
@@ -46,7 +46,7 @@ class CreateSlice:
 class ReplaceSlice:
     """Replace a slice in its published state."""
 
-    part: SliceContent
+    content: SliceContent
     document: Object
 
 
@@ -64,7 +64,7 @@ Step = CreateSlice | ReplaceSlice | DeleteSlice
 
 def plan(
     pool: SlicePool,
-    parts: Sequence[SliceContent],
+    contents: Sequence[SliceContent],
     published: Iterable[PublishedSlice],
     accepted: Mapping[str, AcceptedSlice],
 ) -> tuple[Step, ...]:
@@ -72,58 +72,63 @@ def plan(
 
     Args:
         pool: common fields of all slices.
-        parts: the desired slices.
+        contents: the desired slices.
         published: all slices of this driver and node.
         accepted: name → slice that was written before.
     """
-    there = {resource_slice.name: resource_slice for resource_slice in published}
+    by_name = {resource_slice.name: resource_slice for resource_slice in published}
     # The name of a pool is immutable: a slice of another pool blocks the name.
-    fitting = {
+    in_pool = {
         name: resource_slice
-        for name, resource_slice in there.items()
+        for name, resource_slice in by_name.items()
         if resource_slice.pool == pool.node
     }
-    newest = max((resource_slice.generation for resource_slice in fitting.values()), default=0)
-    desired = {part.name: part for part in parts}
-    others = [resource_slice for name, resource_slice in there.items() if name not in desired]
+    newest = max((resource_slice.generation for resource_slice in in_pool.values()), default=0)
+    desired = {content.name: content for content in contents}
+    others = [resource_slice for name, resource_slice in by_name.items() if name not in desired]
     blocking = [
         resource_slice
-        for name, resource_slice in there.items()
-        if name in desired and name not in fitting
+        for name, resource_slice in by_name.items()
+        if name in desired and name not in in_pool
     ]
 
-    specs = {part.name: spec_of(pool, part, newest, len(parts)) for part in parts}
-    wrong = [
-        part
-        for name, part in desired.items()
-        if not _is_right(pool, specs[name], fitting.get(name), accepted.get(name))
+    specs = {content.name: spec_of(pool, content, newest, len(contents)) for content in contents}
+    outdated = [
+        content
+        for name, content in desired.items()
+        if not _is_current(pool, specs[name], in_pool.get(name), accepted.get(name))
     ]
-    if wrong and (len(wrong) > 1 or not newest or _counted(others, pool, newest)):
-        newest, wrong = newest + 1, [*parts]
+    if outdated and (len(outdated) > 1 or not newest or _has_generation(others, pool, newest)):
+        newest, outdated = newest + 1, [*contents]
     steps = [
-        _step(pool, part, spec_of(pool, part, newest, len(parts)), fitting.get(part.name))
-        for part in wrong
+        _step(
+            pool,
+            content,
+            spec_of(pool, content, newest, len(contents)),
+            in_pool.get(content.name),
+        )
+        for content in outdated
     ]
     return (
-        *map(_removal, blocking),
+        *map(_deletion, blocking),
         *(step for step in steps if isinstance(step, ReplaceSlice)),
         *(step for step in steps if isinstance(step, CreateSlice)),
-        *map(_removal, others),
+        *map(_deletion, others),
     )
 
 
-def _is_right(
-    pool: SlicePool, spec: Spec, before: PublishedSlice | None, accepted: AcceptedSlice | None
+def _is_current(
+    pool: SlicePool, spec: Spec, previous: PublishedSlice | None, accepted: AcceptedSlice | None
 ) -> bool:
-    """Return whether a slice has the desired spec, or the server's version of it."""
-    if before is None or before.owners != (pool.node_uid,):
+    """Return whether a published slice has the desired spec, or the stored version of it."""
+    if previous is None or previous.owners != (pool.node_uid,):
         return False
-    sent = settled(spec)
-    return before.spec == sent or accepted == AcceptedSlice(sent, before.spec)
+    sent = normalized(spec)
+    return previous.spec == sent or accepted == AcceptedSlice(sent, previous.spec)
 
 
-def _counted(others: Iterable[PublishedSlice], pool: SlicePool, generation: int) -> bool:
-    """Return whether one of these is a slice of the pool."""
+def _has_generation(others: Iterable[PublishedSlice], pool: SlicePool, generation: int) -> bool:
+    """Return whether one of the slices is in this generation of the pool."""
     return any(
         resource_slice.pool == pool.node and resource_slice.generation == generation
         for resource_slice in others
@@ -131,12 +136,12 @@ def _counted(others: Iterable[PublishedSlice], pool: SlicePool, generation: int)
 
 
 def _step(
-    pool: SlicePool, part: SliceContent, spec: Spec, before: PublishedSlice | None
+    pool: SlicePool, content: SliceContent, spec: Spec, previous: PublishedSlice | None
 ) -> CreateSlice | ReplaceSlice:
-    if before is None:
-        return CreateSlice(part, new_document(pool, part, spec))
-    return ReplaceSlice(part, changed_document(pool, before, spec))
+    if previous is None:
+        return CreateSlice(content, new_document(pool, content, spec))
+    return ReplaceSlice(content, changed_document(pool, previous, spec))
 
 
-def _removal(published: PublishedSlice) -> DeleteSlice:
+def _deletion(published: PublishedSlice) -> DeleteSlice:
     return DeleteSlice(published.name, published.uid, published.version)

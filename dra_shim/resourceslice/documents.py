@@ -1,4 +1,4 @@
-"""Slice documents: written in each version of the API, and read as far as the controller needs.
+"""Slice documents: written in each version of the API; only fields for the controller are read.
 
 Origin: k8s.io/api/resource v1, v1beta2, v1beta1 (devices under `basic`).
 """
@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dra_shim.cel.values import OneOrMore
-from dra_shim.kubeapi import Document, Object, name_of, uid_of, version_of
+from dra_shim.kubeapi import Document, Object, name_of, object_at, objects_at, uid_of, version_of
 from dra_shim.resourceapi import Capacity, CounterValue, SliceDevice, Taint
 from dra_shim.resourceslice.layout import SliceContent
 from dranet_nri.model import DRIVER_NAME, AttributeValue, Version
@@ -62,9 +62,9 @@ class PublishedSlice:
 
 
 def read_published(document: Document) -> PublishedSlice:
-    """Return the relevant fields of a slice; invalid fields count as missing."""
-    spec = _object(document.get("spec"))
-    pool = _object(spec.get("pool"))
+    """Return the fields of a slice that the controller uses; invalid fields count as missing."""
+    spec = object_at(document, "spec")
+    pool = object_at(spec, "pool")
     generation = pool.get("generation")
     return PublishedSlice(
         name_of(document),
@@ -74,23 +74,23 @@ def read_published(document: Document) -> PublishedSlice:
         generation if isinstance(generation, int) else 0,
         tuple(str(owner.get("uid")) for owner in _owners(document) if _is_node(owner)),
         tuple(str(device.get("name")) for device in _devices(spec)),
-        settled(spec),
+        normalized(spec),
         document,
     )
 
 
-def settled(spec: Spec) -> Spec:
+def normalized(spec: Spec) -> Spec:
     """Return a normalized spec: without times of taints and without empty fields."""
-    found: Spec = _settled(spec)
+    found: Spec = _normalized(spec)
     return found
 
 
-def spec_of(pool: SlicePool, part: SliceContent, generation: int, slices: int) -> Object:
+def spec_of(pool: SlicePool, content: SliceContent, generation: int, slices: int) -> Object:
     """Return the spec of a slice.
 
     Args:
         pool: common fields of all slices.
-        part: content of this slice.
+        content: content of this slice.
         generation: generation of the pool.
         slices: number of slices in this generation.
     """
@@ -99,34 +99,34 @@ def spec_of(pool: SlicePool, part: SliceContent, generation: int, slices: int) -
         "nodeName": pool.node,
         "pool": {"name": pool.node, "generation": generation, "resourceSliceCount": slices},
     }
-    if part.counters:
-        return {**spec, "sharedCounters": _counters(part.counters, "name")}
-    return {**spec, "devices": [_device(pool, offer) for offer in part.offers]}
+    if content.counters:
+        return {**spec, "sharedCounters": _counters(content.counters, "name")}
+    return {**spec, "devices": [_device(pool, device) for device in content.devices]}
 
 
-def new_document(pool: SlicePool, part: SliceContent, spec: Spec) -> Object:
+def new_document(pool: SlicePool, content: SliceContent, spec: Spec) -> Object:
     """Return the document of a new slice."""
     owners = [_owner(pool)]
-    return {"metadata": {"name": part.name, "ownerReferences": owners}, "spec": dict(spec)}
+    return {"metadata": {"name": content.name, "ownerReferences": owners}, "spec": dict(spec)}
 
 
-def changed_document(pool: SlicePool, before: PublishedSlice, spec: Spec) -> Object:
+def changed_document(pool: SlicePool, previous: PublishedSlice, spec: Spec) -> Object:
     """Return a published slice with another spec, owned by the current Node.
 
-    Metadata of other writers is kept, and so are the times of unchanged taints.
+    Metadata of other writers and the times of unchanged taints stay.
     """
-    metadata = _object(before.document.get("metadata"))
-    owners = [owner for owner in _owners(before.document) if not _is_node(owner)]
+    metadata = object_at(previous.document, "metadata")
+    owners = [owner for owner in _owners(previous.document) if not _is_node(owner)]
     return {
-        **before.document,
+        **previous.document,
         "metadata": {**metadata, "ownerReferences": [*owners, _owner(pool)]},
-        "spec": _with_times(spec, _object(before.document.get("spec"))),
+        "spec": _with_times(spec, object_at(previous.document, "spec")),
     }
 
 
 def first_device(document: Document) -> Spec:
     """Return the first device of a slice, in any version; empty if there is none."""
-    return next(map(_body, _devices(_object(document.get("spec")))), {})
+    return next(map(_body, objects_at(document, "spec", "devices")), {})
 
 
 def _owner(pool: SlicePool) -> Object:
@@ -142,19 +142,19 @@ def _owner(pool: SlicePool) -> Object:
 # --------------------------------------------------------------------------- writing
 
 
-def _device(pool: SlicePool, offer: SliceDevice) -> Object:
+def _device(pool: SlicePool, device: SliceDevice) -> Object:
     body: Object = {}
-    if offer.attributes:
-        body["attributes"] = {name: _attribute(value) for name, value in offer.attributes}
-    if offer.capacity:
-        body["capacity"] = {amount.name: _capacity(amount) for amount in offer.capacity}
-    if offer.counters:
-        body["consumesCounters"] = _counters(offer.counters, "counterSet")
-    if offer.taints:
-        body["taints"] = [_taint(taint) for taint in offer.taints]
-    if offer.shared:
+    if device.attributes:
+        body["attributes"] = {name: _attribute(value) for name, value in device.attributes}
+    if device.capacity:
+        body["capacity"] = {amount.name: _capacity(amount) for amount in device.capacity}
+    if device.counters:
+        body["consumesCounters"] = _counters(device.counters, "counterSet")
+    if device.taints:
+        body["taints"] = [_taint(taint) for taint in device.taints]
+    if device.shared:
         body["allowMultipleAllocations"] = True
-    return {"name": offer.name, **({"basic": body} if pool.version == FLAT else body)}
+    return {"name": device.name, **({"basic": body} if pool.version == FLAT else body)}
 
 
 def _attribute(value: OneOrMore) -> Object:
@@ -174,9 +174,9 @@ def _plain(value: AttributeValue) -> bool | int | str:
 def _capacity(capacity: Capacity) -> Object:
     written: Object = {"value": quantity(capacity.value)}
     policy = capacity.policy
-    if policy.default is None or policy.low is None:
+    if policy.default is None or policy.minimum is None:
         return written
-    bounds = {"min": policy.low, "max": policy.high, "step": policy.step}
+    bounds = {"min": policy.minimum, "max": policy.maximum, "step": policy.step}
     limits = {name: quantity(value) for name, value in bounds.items() if value is not None}
     written["requestPolicy"] = {"default": quantity(policy.default), "validRange": limits}
     return written
@@ -184,7 +184,7 @@ def _capacity(capacity: Capacity) -> Object:
 
 def quantity(amount: Fraction) -> str:
     """Return a whole amount in the canonical form of the server: "100G", "1500M", "7"."""
-    assert amount.denominator == 1, "nothing of ours is counted in parts"
+    assert amount.denominator == 1, "this driver publishes whole amounts only"
     for power, suffix in zip(range(len(_SUFFIXES), 0, -1), _SUFFIXES, strict=True):
         if amount and amount % 1000**power == 0:
             return f"{amount // 1000**power}{suffix}"
@@ -212,11 +212,11 @@ def _taint(taint: Taint) -> Object:
     return {"key": taint.key, **value, "effect": taint.effect}
 
 
-def _with_times(spec: Spec, before: Spec) -> Spec:
+def _with_times(spec: Spec, previous: Spec) -> Spec:
     """Return the spec with timeAdded of the taints that the published spec has too."""
     times: dict[tuple[object, ...], object] = {}
-    for device in _devices(before):
-        for taint in _objects(_body(device).get("taints")):
+    for device in _devices(previous):
+        for taint in objects_at(_body(device), "taints"):
             times[(device.get("name"), *_taint_key(taint))] = taint.get("timeAdded")
 
     def timed(device: Spec, taint: Spec) -> Spec:
@@ -227,7 +227,7 @@ def _with_times(spec: Spec, before: Spec) -> Spec:
         body = _body(device)
         if not body.get("taints"):
             return device
-        taints = [timed(device, taint) for taint in _objects(body["taints"])]
+        taints = [timed(device, taint) for taint in objects_at(body, "taints")]
         if "basic" in device:
             return {**device, "basic": {**body, "taints": taints}}
         return {**device, "taints": taints}
@@ -244,36 +244,26 @@ def _taint_key(taint: Spec) -> tuple[object, ...]:
 # --------------------------------------------------------------------------- reading
 
 
-def _settled(value: Any) -> Any:  # noqa: ANN401 - whatever JSON may be
+def _normalized(value: Any) -> Any:  # noqa: ANN401 - whatever JSON may be
     if isinstance(value, Mapping):
-        kept = {name: _settled(member) for name, member in value.items() if name != "timeAdded"}
-        return {name: member for name, member in kept.items() if member not in (None, [], {})}
-    return [_settled(element) for element in value] if isinstance(value, list) else value
+        fields = {
+            name: _normalized(member) for name, member in value.items() if name != "timeAdded"
+        }
+        return {name: member for name, member in fields.items() if member not in (None, [], {})}
+    return [_normalized(element) for element in value] if isinstance(value, list) else value
 
 
 def _devices(spec: Spec) -> list[Spec]:
-    return _objects(spec.get("devices"))
+    return objects_at(spec, "devices")
 
 
 def _owners(document: Document) -> list[Spec]:
-    return _objects(_object(document.get("metadata")).get("ownerReferences"))
+    return objects_at(document, "metadata", "ownerReferences")
 
 
 def _is_node(owner: Spec) -> bool:
     return owner.get("kind") == "Node"
 
 
-def _object(value: object) -> Spec:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _body(device: Spec) -> Spec:
-    return _object(device.get("basic")) or device
-
-
-def _objects(value: object) -> list[Spec]:
-    return (
-        [element for element in value if isinstance(element, Mapping)]
-        if isinstance(value, list)
-        else []
-    )
+    return object_at(device, "basic") or device

@@ -1,4 +1,4 @@
-"""Events of the ResourceSlice controller."""
+"""Notices of the ResourceSlice controller."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ class SlicesPublished(LogNotice):
     """The server has the node's current devices.
 
     Attributes:
-        devices: how many.
-        slices: how many hold them.
-        writes: how many it took, 0 where all was there.
+        devices: number of devices.
+        slices: number of slices with devices.
+        writes: number of writes, 0 if the server was up to date.
     """
 
     devices: int
@@ -32,9 +32,9 @@ class SlicesPublished(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class DeviceRefused(LogNotice):
-    """The server does not take a device; the others are published.
+    """The server rejects a device; the others are published.
 
-    It is left out until something about it changes.
+    The device is omitted until it changes.
     """
 
     log = LogLine("error", "device rejected by the API server")
@@ -44,9 +44,9 @@ class DeviceRefused(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class FeaturesMissing(LogNotice):
-    """The server lacks features; what needs them is not published: see pool.without.
+    """The server lacks features, so some fields or devices are not published; see pool.without.
 
-    It is reported when the missing ones change; none when all have come.
+    It is reported when the missing features change, with none when all are served.
     """
 
     features: frozenset[Feature]
@@ -60,7 +60,7 @@ class FeaturesMissing(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class FieldsDropped(LogNotice):
-    """The server did not keep some fields of a slice; it is left at that."""
+    """The server dropped some fields of a slice; they are not written again."""
 
     log = LogLine("warning", "API server drops fields")
     name: str
@@ -72,7 +72,7 @@ class FieldsDropped(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class SliceSyncFailed(LogNotice):
-    """Something failed, and is tried again after that many seconds."""
+    """A request of the controller failed; it is retried after retry_s seconds."""
 
     log = LogLine("warning", "not published", limited=True)
     error: ApiError

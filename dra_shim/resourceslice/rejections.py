@@ -13,8 +13,9 @@ from dra_shim.resourceslice.layout import SliceContent
 _DEVICE: Final = re.compile(r"spec\.devices\[(\d+)\](.*)")
 _COUNTERS: Final = ("spec.sharedCounters", ".consumesCounters", ".basic.consumesCounters")
 _ATTRIBUTE: Final = re.compile(r"(?:\.basic)?\.attributes\[([^]]*)\].*")
-MAX_WHY: Final = 3  # reasons reported for one device
-# Fields that a server without a feature drops. It drops the values of a list, and rejects the rest.
+MAX_REASONS: Final = 3  # reported for one device
+# Fields that a server without a feature drops. Of a list attribute it drops the values, and then
+# rejects the attribute as empty.
 _DROPPED: Final[Mapping[str, Feature]] = {
     "taints": Feature.TAINTS,
     "consumesCounters": Feature.COUNTERS,
@@ -41,47 +42,50 @@ class Rejections:
         return bool(self.devices or self.features)
 
 
-def rejections_of(error: InvalidError, part: SliceContent) -> Rejections:
-    """Return the rejections of a slice; none if the error names no part of it."""
+def rejections_of(error: InvalidError, content: SliceContent) -> Rejections:
+    """Return the rejections of a slice; empty if the error names neither device nor feature."""
     why: dict[str, list[str]] = {}
     features: set[Feature] = set()
     for cause in error.causes:
         found = _DEVICE.fullmatch(cause.field)
         inside = found[2] if found else cause.field
-        offer = part.offers[int(found[1])] if found and int(found[1]) < len(part.offers) else None
+        index = int(found[1]) if found else len(content.devices)
+        device = content.devices[index] if index < len(content.devices) else None
         if inside.startswith(_COUNTERS):
             features.add(Feature.COUNTERS)
-        elif offer and _is_list(offer, inside):
+        elif device and _is_list(device, inside):
             features.add(Feature.LISTS)
-        elif offer:
+        elif device:
             text = f"{inside.lstrip('.')}: {cause.message}" if inside else cause.message
-            why.setdefault(offer.name, []).append(text)
-    devices = {name: "; ".join(texts[:MAX_WHY]) for name, texts in why.items()}
+            why.setdefault(device.name, []).append(text)
+    devices = {name: "; ".join(texts[:MAX_REASONS]) for name, texts in why.items()}
     return Rejections(devices, frozenset(features))
 
 
-def _is_list(offer: SliceDevice, place: str) -> bool:
+def _is_list(device: SliceDevice, place: str) -> bool:
     """Return whether a path in a device is an attribute that was sent as a list.
 
     A server without lists drops the values, and reports that the attribute has none.
     """
     found = _ATTRIBUTE.fullmatch(place)
     name = found[1] if found else ""
-    return isinstance(dict(offer.attributes).get(name), tuple)
+    return isinstance(dict(device.attributes).get(name), tuple)
 
 
-def dropped(sent: Any, kept: Any) -> frozenset[str]:  # noqa: ANN401 - whatever JSON may be
-    """Return the names of fields that were sent and not kept; both specs are normalized."""
+def dropped_fields(sent: Any, stored: Any) -> frozenset[str]:  # noqa: ANN401 - whatever JSON may be
+    """Return the names of fields that were sent and not stored; both specs are normalized."""
     if isinstance(sent, Mapping):
-        inner = kept if isinstance(kept, Mapping) else {}
+        inner = stored if isinstance(stored, Mapping) else {}
         missing = frozenset(name for name in sent if name not in inner)
-        return missing.union(*(dropped(sent[name], inner[name]) for name in sent.keys() & inner))
-    if isinstance(sent, list) and isinstance(kept, list):
-        pairs = zip(sent, kept, strict=False)
-        return frozenset().union(*(dropped(one, other) for one, other in pairs))
+        return missing.union(
+            *(dropped_fields(sent[name], inner[name]) for name in sent.keys() & inner)
+        )
+    if isinstance(sent, list) and isinstance(stored, list):
+        pairs = zip(sent, stored, strict=False)
+        return frozenset().union(*(dropped_fields(one, other) for one, other in pairs))
     return frozenset()
 
 
-def missing_with(fields: Iterable[str]) -> frozenset[Feature]:
-    """Return the features whose absence explains these dropped fields."""
+def features_of_dropped(fields: Iterable[str]) -> frozenset[Feature]:
+    """Return the features to which dropped fields belong."""
     return frozenset(_DROPPED[entry] for entry in fields if entry in _DROPPED)

@@ -1,12 +1,13 @@
 """Device inputs: a live scan, the output of `dranet-nri inventory --output json`, or slices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from dra_shim.pool import derived_key
 from dra_shim.resourceapi import Document, ResourceSlice
 from dranet_nri.config import Node, Violations, did_you_mean, load_json
+from dranet_nri.config.json_cursor import given, items_of, required_text, text_of
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.sysfs import SYSFS
@@ -31,7 +32,7 @@ def read_inventory(
     Raises:
         KernelError: the kernel refused a dump.
         InvalidValueError: the size is unknown.
-        ConfigError: every violation of the file, or a size is given with a file.
+        ConfigError: all violations of the file, or a size is given with a file.
         OSError: the file cannot be read.
     """
     if path is None:
@@ -51,10 +52,10 @@ def parse_inventory(text: str) -> Inventory:
     """
     findings = Violations()
     fields = Node(load_json(text), "", findings).fields(("devices", "excluded", "rdma"))
-    devices = [_device(item) for item in _items(fields, "devices")]
+    devices = [_device(item) for item in items_of(fields, "devices")]
     excluded = [
-        (_word(inner, "name"), _word(inner, "reason"))
-        for item in _items(fields, "excluded")
+        (text_of(inner, "name"), text_of(inner, "reason"))
+        for item in items_of(fields, "excluded")
         if (inner := item.fields(("name", "reason")))
     ]
     findings.raise_if_any()
@@ -73,61 +74,56 @@ def slices_among(documents: Sequence[Document]) -> tuple[ResourceSlice, ...]:
 def node_of_slices(slices: Sequence[ResourceSlice], node: str) -> str:
     """Return the node of the slices, "" if they have none.
 
+    Args:
+        slices: the slices.
+        node: value of --node, "" to use the only node of the slices.
+
     Raises:
-        ConfigError: they have several nodes and none is wanted, or not the wanted one.
+        ConfigError: without --node there are several nodes, or no slice is for --node.
     """
     named = {resource_slice.node for resource_slice in slices} | {
-        offer.node for resource_slice in slices for offer in resource_slice.offers
+        device.node for resource_slice in slices for device in resource_slice.devices
     }
     nodes = sorted(named - {""})
     if node:
-        if (
-            nodes
-            and node not in nodes
-            and "" not in {resource_slice.node for resource_slice in slices}
-        ):
+        for_several = any(not resource_slice.node for resource_slice in slices)
+        if nodes and node not in nodes and not for_several:
             hint = did_you_mean(node, nodes)
-            raise ConfigError([f"--node {node}: no slice is for it{hint}; there are {_few(nodes)}"])
+            raise ConfigError(
+                [f"--node {node}: no slice is for it{hint}; there are {_shortened(nodes)}"]
+            )
         return node
     if len(nodes) > 1:
-        raise ConfigError([f"the slices are for several nodes; choose with --node: {_few(nodes)}"])
+        raise ConfigError(
+            [f"the slices are for several nodes; choose with --node: {_shortened(nodes)}"]
+        )
     return nodes[0] if nodes else ""
 
 
-def _few(names: Sequence[str]) -> str:
+def _shortened(names: Sequence[str]) -> str:
     """Return names for a message, shortened for a large cluster."""
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return ", ".join(names[:MAX_NAMES]) + more
 
 
-def _items(fields: Mapping[str, Node], name: str) -> list[Node]:
-    return fields[name].items() if name in fields else []
-
-
 def _device(node: Node) -> Device:
     fields = node.fields(("name", "attributes", "rdmaDevices", "key"))
-    name = fields["name"].parsed(parse_label) if "name" in fields else None
-    if "name" not in fields:
-        node.report("needs name; add it")
+    name = required_text(node, fields, "name", parse_label)
     attributes: dict[str, AttributeValue] = {}
-    for entry in fields["attributes"].entries().items() if "attributes" in fields else ():
-        value = entry[1].value
-        if isinstance(value, bool | int | str):
-            attributes[entry[0]] = value
+    entries = fields["attributes"].entries() if "attributes" in fields else {}
+    for attribute, entry in entries.items():
+        if isinstance(entry.value, bool | int | str):
+            attributes[attribute] = entry.value
         else:
-            entry[1].report("must be a boolean, a whole number or a string")
-    rdma = [item.text() or "" for item in _items(fields, "rdmaDevices")]
-    key = _key(fields["key"]) if "key" in fields else derived_key(attributes, name or "")
-    return Device(name or "", key, tuple(sorted(attributes.items())), tuple(rdma))
+            entry.report("must be a boolean, a whole number or a string")
+    rdma = [item.text() or "" for item in items_of(fields, "rdmaDevices")]
+    key = given(fields, "key", _key) or derived_key(attributes, name)
+    return Device(name, key, tuple(sorted(attributes.items())), tuple(rdma))
 
 
 def _key(node: Node) -> DeviceKey:
     names = ("bus", "parent", "name", "pci")
     fields = node.fields((*names, "port"))
-    bus, parent, name, pci = (_word(fields, name) for name in names)
-    port = fields["port"].integer(0, MAX_PORT) if "port" in fields else None
+    bus, parent, name, pci = (text_of(fields, name) for name in names)
+    port = given(fields, "port", lambda found: found.integer(0, MAX_PORT))
     return DeviceKey(bus, parent, name, pci, port)
-
-
-def _word(fields: Mapping[str, Node], name: str) -> str:
-    return (fields[name].text() or "") if name in fields else ""

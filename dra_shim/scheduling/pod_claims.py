@@ -3,7 +3,7 @@
 Rules:
 1. A claim has the namespace of its pod; a document without one is assumed to have it.
 2. A claim from a template is named after pod and template, so that the same pod has the same claim.
-   The pod refers to it by the name of the template.
+   Containers list it by the name of the template.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,10 @@
-"""Common flags as frozen values. A parser of a value raises ArgumentTypeError for argparse."""
+"""Common flags as frozen values. Parsers of values raise ArgumentTypeError, for argparse."""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from dra_shim.settings.feature_gates import LISTS, FeatureGates, parse_gates
 from dranet_nri.errors import InvalidValueError
@@ -18,6 +19,8 @@ KUBELET_ELSEWHERE: Final = (
     "k0s: /var/lib/k0s/kubelet, microk8s: /var/snap/microk8s/common/var/lib/kubelet"
 )
 DEFAULT_NAMESPACE: Final = "default"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,8 @@ def add_azure_flag(parser: argparse.ArgumentParser) -> None:
 def add_gates_flag(parser: argparse.ArgumentParser) -> None:
     """Add dranet's flag for alpha features."""
     parser.add_argument(
-        "--feature-gates", type=_gates, default=FeatureGates(), metavar="GATE=BOOL[,...]",
+        "--feature-gates", type=argument(parse_gates), default=FeatureGates(),
+        metavar="GATE=BOOL[,...]",
         help=f"{LISTS}=true: NUMA nodes as lists, with the nodes that are as near, for a cluster "
         "whose API server and scheduler have that gate",
     )  # fmt: skip
@@ -110,19 +114,19 @@ def state_from(args: argparse.Namespace) -> StatePaths:
     return StatePaths(args.state_dir, args.run_dir)
 
 
-def _gates(text: str) -> FeatureGates:
-    try:
-        return parse_gates(text)
-    except InvalidValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a parser of values as the type of an argument."""
+
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except InvalidValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parsed
 
 
-def uid(text: str) -> str:
-    """Parse a UID."""
-    try:
-        return parse_uid(text)
-    except InvalidValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+uid: Final = argument(parse_uid)
 
 
 def namespaced_name(text: str) -> tuple[str, str]:

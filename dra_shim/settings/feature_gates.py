@@ -13,7 +13,7 @@ LISTS: Final = "DRAListTypeAttributes"
 PERSISTENT: Final = "PersistentResourceSliceAttributes"  # the default
 _ALPHA: Final = "AllAlpha"  # all gates that are not listed
 _KNOWN: Final = (LISTS, PERSISTENT, _ALPHA, "AllBeta")  # none of the gates is beta
-_WORDS: Final = {  # strconv.ParseBool
+BOOLEANS: Final = {  # strconv.ParseBool
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
@@ -25,11 +25,11 @@ class FeatureGates:
 
     Attributes:
         lists: NUMA nodes are published as lists, if the server supports lists.
-        idle: listed gates that have no effect.
+        ignored: given gates that have no effect.
     """
 
     lists: bool = False
-    idle: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def parse_gates(text: str) -> FeatureGates:
@@ -39,19 +39,19 @@ def parse_gates(text: str) -> FeatureGates:
         InvalidValueError: dranet does not have the gate, or the value is not a boolean.
     """
     given = dict(_entries(text))
-    idle = tuple(name for name in given if name == PERSISTENT)
-    return FeatureGates(given.get(LISTS, given.get(_ALPHA, False)), idle)
+    ignored = tuple(name for name in given if name == PERSISTENT)
+    return FeatureGates(given.get(LISTS, given.get(_ALPHA, False)), ignored)
 
 
 def _entries(text: str) -> Iterator[tuple[str, bool]]:
     for entry in filter(None, map(str.strip, text.split(","))):
         name, _, word = (part.strip() for part in entry.partition("="))
         if name not in _KNOWN:
-            # Registration does not wait for a room that only this error needs.
+            # Imported here: the import would delay the registration, and only this error needs it.
             from dranet_nri.config import did_you_mean
 
             hint = did_you_mean(name, _KNOWN)
             raise InvalidValueError(f"{name}: unknown feature gate{hint}; known: {LISTS}")
-        if word not in _WORDS:
+        if word not in BOOLEANS:
             raise InvalidValueError(f"{entry}: must be {name}=true or {name}=false")
-        yield name, _WORDS[word]
+        yield name, BOOLEANS[word]

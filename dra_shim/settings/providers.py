@@ -1,11 +1,11 @@
-"""Flags of providers, as in dranet: cloud, webhook and profiles."""
+"""Flags of cloud and profile providers, named as in dranet."""
 
 import argparse
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from dra_shim.cloud.names import HINTS, NONE, WEBHOOK, parse_hint, parse_url
+from dra_shim.settings.common import argument
 from dranet_nri.errors import InvalidValueError
 
 CLOUD: Final = "cloud"
@@ -37,10 +37,10 @@ class ProviderSettings:
 
 
 def add_provider_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+    """Add the flags of providers."""
     add = parser.add_argument
     add(
-        "--cloud-provider-hint", type=_by(parse_hint), default="", metavar="NAME",
+        "--cloud-provider-hint", type=argument(parse_hint), default="", metavar="NAME",
         help=f"cloud that describes devices: {', '.join(HINTS)}; default: detected by the "
         f"firmware, without a request on bare metal; {NONE}: no attributes of clouds",
     )  # fmt: skip
@@ -50,7 +50,7 @@ def add_provider_flags(parser: argparse.ArgumentParser) -> None:
         "webhook (default: %(default)s)",
     )  # fmt: skip
     add(
-        "--webhook-url", type=_by(parse_url), default="", metavar="URL",
+        "--webhook-url", type=argument(parse_url), default="", metavar="URL",
         help="server for attributes, parameters and profiles: http://…, https://… or unix:///PATH",
     )  # fmt: skip
 
@@ -69,13 +69,3 @@ def providers_from(args: argparse.Namespace) -> ProviderSettings:
         if value == WEBHOOK and not settings.webhook:
             raise InvalidValueError(f"{flag}={WEBHOOK}: needs --webhook-url")
     return settings
-
-
-def _by(parse: Callable[[str], str]) -> Callable[[str], str]:
-    def parsed(text: str) -> str:
-        try:
-            return parse(text)
-        except InvalidValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return parsed

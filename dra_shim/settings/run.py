@@ -14,18 +14,17 @@ from dra_shim.settings.common import (
     add_gates_flag,
     add_shared_flag,
     add_state_flags,
+    argument,
     state_from,
 )
+from dra_shim.settings.feature_gates import BOOLEANS
 from dra_shim.settings.listen_address import ListenAddress, parse_address
 from dra_shim.settings.providers import ProviderSettings, add_provider_flags, providers_from
-from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.model import DEFAULT_FILTER
 from dranet_nri.settings import duration, patterns
 
 BIND_ADDRESS: Final = ListenAddress("", 9177)
-_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # strconv.ParseBool
-_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 # Flags of dranet without effect here. They are accepted for its manifests, and logged.
 IGNORED: Final = (
     ("--db-path", "records are files below --state-dir"),
@@ -46,7 +45,7 @@ KLOG: Final = (
 _KLOG_WHY: Final = "the log goes to standard error; see --log-format and --verbose"
 _PROGRAM: Final = "/dranet"  # dranet's image has no entry point, so its args begin with the program
 _GO_FLAG: Final = re.compile(r"-[a-z][a-z_-]+(=|$)")
-_IDLE_GATE: Final = "devices in pods keep their attributes without it"
+_GATE_WHY: Final = "devices in pods keep their attributes without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def add_access_flags(parser: argparse.ArgumentParser) -> None:
 def add_address_flag(parser: argparse.ArgumentParser, text: str) -> None:
     """Add the flag for the address of metrics and health."""
     parser.add_argument(
-        "--bind-address", type=_address, default=BIND_ADDRESS, metavar="[HOST]:PORT",
+        "--bind-address", type=argument(parse_address), default=BIND_ADDRESS, metavar="[HOST]:PORT",
         help=f"{text} (default: %(default)s)",
     )  # fmt: skip
 
@@ -185,14 +184,14 @@ def _ignored(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     for name, why in (*IGNORED, *((name, _KLOG_WHY) for name in KLOG)):
         if getattr(args, name.strip("-").replace("-", "_")) is not None:
             yield name, why
-    for gate in args.feature_gates.idle:
-        yield f"--feature-gates={gate}", _IDLE_GATE
+    for gate in args.feature_gates.ignored:
+        yield f"--feature-gates={gate}", _GATE_WHY
 
 
 def without_dranet(words: Sequence[str]) -> list[str]:
-    """Return dranet's arguments in the form that argparse accepts; others are unchanged.
+    """Return dranet's arguments in the form that argparse accepts; other arguments are unchanged.
 
-    The program name in front is removed. Go accepts long flags with one dash too (package flag).
+    A leading program name is removed. Go also accepts long flags with one dash (package flag).
     """
     after = words[1:] if words and words[0] == _PROGRAM else words
     return [f"-{word}" if _GO_FLAG.match(word) else word for word in after]
@@ -233,15 +232,8 @@ def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
 
-def _address(text: str) -> ListenAddress:
-    try:
-        return parse_address(text)
-    except InvalidValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def _truth(text: str) -> bool:
     """Parse a boolean of Go."""
-    if text not in _TRUE | _FALSE:
+    if text not in BOOLEANS:
         raise argparse.ArgumentTypeError(f"{text!r}: must be true or false")
-    return text in _TRUE
+    return BOOLEANS[text]

@@ -1,7 +1,7 @@
 """Conditions of each device of a claim, from the claim's two records.
 
-Names of conditions and reasons are dranet's where it has them (its Ready, NetworkReady and
-RDMALinkReady, which it only ever sets to True).
+Names of conditions and reasons are dranet's where it has them: Ready, NetworkReady and
+RDMALinkReady, which dranet only sets to True.
 """
 
 from collections.abc import Iterator
@@ -82,8 +82,8 @@ class DeviceStatus:
         return self.pool, self.device, self.share_id
 
 
-def is_passing(allocation: Allocation, attachment: Attachment | None) -> bool:
-    """Return whether the claim is in transition, without an error to report."""
+def in_transition(allocation: Allocation, attachment: Attachment | None) -> bool:
+    """Return whether the claim is being attached or detached, without an error to report."""
     if all(device.admin_access for device in allocation.devices):
         return False
     if attachment is None or attachment.pod.uid != allocation.pod.uid:
@@ -103,8 +103,8 @@ def pending_message(allocation: Allocation, attachment: Attachment | None) -> st
     return "not attached yet: a kernel call has not returned; see dranet-nri status"
 
 
-def held_message(earlier: ObjectRef, waiting: str) -> str:
-    """Return the consequence for a pod whose claim is recorded for an earlier pod; one line.
+def superseded_message(earlier: ObjectRef, waiting: str) -> str:
+    """Return the message about a pod whose claim is recorded for an earlier pod; one line.
 
     Args:
         earlier: the pod that ended.
@@ -112,7 +112,7 @@ def held_message(earlier: ObjectRef, waiting: str) -> str:
     """
     return (
         f"was prepared for pod {earlier}, which has ended, and the kubelet does not prepare it for"
-        f" {waiting}, so that pod never gets the devices; delete it, its controller makes a new"
+        f" {waiting}, so that pod never gets the devices; delete it, its controller creates a new"
         " one; if that one gets this Event too, scale the controller to 0 until no pod has the"
         " claim"
     )
@@ -131,7 +131,7 @@ def failure_reason(attachment: Attachment) -> str:
 def device_statuses(
     allocation: Allocation, attachment: Attachment | None, waiting: tuple[ObjectRef, ...] = ()
 ) -> tuple[DeviceStatus, ...]:
-    """Return the status of each device once: exclusive devices before observed ones.
+    """Return one status per device; for a device that is consumed and observed, the former.
 
     Args:
         allocation: the shim's record of the claim.
@@ -141,68 +141,68 @@ def device_statuses(
     own = attachment
     if own is not None and own.pod.uid != allocation.pod.uid:
         own = None
-    outlook = _outlook(allocation, attachment)
+    claim_state = _claim_state(allocation, attachment)
     if waiting:
-        outlook = _outlook_in_vain(allocation, own, waiting)
-    given = sorted(_pairs(allocation, own), key=lambda pair: pair[0].admin_access)
+        claim_state = _superseded_state(allocation, own, waiting)
+    pairs = sorted(_pairs(allocation, own), key=lambda pair: pair[0].admin_access)
     found: dict[Key, DeviceStatus] = {}
-    for allocated, attached in given:
-        status = _status(allocation, allocated, attached, outlook)
+    for allocated, attached in pairs:
+        status = _status(allocation, allocated, attached, claim_state)
         found.setdefault(status.key, status)
     return tuple(found[key] for key in sorted(found))
 
 
 @dataclass(frozen=True, slots=True)
-class _Outlook:
-    """State of all exclusive devices of the claim; reason "" without an error."""
+class _ClaimState:
+    """State of all devices of the claim without adminAccess; reason "" if they are attached."""
 
     reason: str = ""
     message: str = ""
 
 
-def _outlook(allocation: Allocation, attachment: Attachment | None) -> _Outlook:
+def _claim_state(allocation: Allocation, attachment: Attachment | None) -> _ClaimState:
     if attachment is None or attachment.pod.uid != allocation.pod.uid:
-        return _Outlook(PENDING, pending_message(allocation, attachment))
+        return _ClaimState(PENDING, pending_message(allocation, attachment))
     why = attachment.failure.message if attachment.failure else ""
     match attachment.phase:
         case Phase.ATTACHED if failure_reason(attachment) == GATE_CLOSED:
-            return _Outlook(GATE_CLOSED, why)  # containers that list the claim are not created
+            return _ClaimState(GATE_CLOSED, why)  # containers that list the claim are not created
         case Phase.ATTACHED:
-            return _Outlook()
+            return _ClaimState()
         case Phase.HOME:
             text = f"pod {attachment.pod} has ended, the device is back on the host"
-            return _Outlook(DETACHED, f"{text}; {why}" if why else text)
+            return _ClaimState(DETACHED, f"{text}; {why}" if why else text)
         case Phase.DETACHING:
-            text = f"pod {attachment.pod} has ended, the device is on its way back to the host"
-            return _Outlook(failure_reason(attachment) or DETACHING, why or text)
+            text = f"pod {attachment.pod} has ended, the device is being restored on the host"
+            return _ClaimState(failure_reason(attachment) or DETACHING, why or text)
         case _:
             reason = failure_reason(attachment) or PENDING
-            return _Outlook(reason, why or pending_message(allocation, attachment))
+            return _ClaimState(reason, why or pending_message(allocation, attachment))
 
 
-def _outlook_in_vain(
+def _superseded_state(
     allocation: Allocation, attachment: Attachment | None, waiting: tuple[ObjectRef, ...]
-) -> _Outlook:
-    text = held_message(allocation.pod, f"pod {', '.join(map(str, waiting))}")
+) -> _ClaimState:
+    text = superseded_message(allocation.pod, f"pod {', '.join(map(str, waiting))}")
     failure = attachment.failure if attachment else None
-    return _Outlook(HELD, f"{text}; {failure.message}" if failure else text)
+    return _ClaimState(HELD, f"{text}; {failure.message}" if failure else text)
 
 
 def _pairs(
     allocation: Allocation, attachment: Attachment | None
 ) -> Iterator[tuple[AllocatedDevice, AttachedDevice | None]]:
-    """Yield each device with its record; both lists have the same order."""
-    left = list(attachment.devices) if attachment else []
+    """Yield each allocated device with its attachment, None if it has none."""
+    unmatched = list(attachment.devices) if attachment else []
     for allocated in allocation.devices:
         same = (
             attached_device
-            for attached_device in left
+            for attached_device in unmatched
             if (attached_device.request, attached_device.device.name)
             == (allocated.request, allocated.device.name)
         )
         attached = None if allocated.admin_access else next(same, None)
         if attached is not None:
-            left.remove(attached)
+            unmatched.remove(attached)
         yield allocated, attached
 
 
@@ -210,72 +210,71 @@ def _status(
     allocation: Allocation,
     allocated: AllocatedDevice,
     attached: AttachedDevice | None,
-    outlook: _Outlook,
+    claim_state: _ClaimState,
 ) -> DeviceStatus:
-    conditions, network = _bad(allocated, attached, outlook), None
+    conditions, network = _not_ready_conditions(allocated, attached, claim_state), None
     if allocated.admin_access:
-        text = "observed only: the device stays where it is"
+        text = "observed only: the device is not moved"
         conditions = (Condition(READY, true=True, reason=OBSERVED, message=text),)
-    elif attached is not None and not outlook.reason:
-        conditions, network = _good(allocation, allocated, attached), _network(attached)
+    elif attached is not None and not claim_state.reason:
+        conditions, network = _ready_conditions(allocation, allocated, attached), _network(attached)
     return DeviceStatus(
         allocated.pool, allocated.device.name, allocated.share_id, conditions, network
     )
 
 
-def _good(
+def _ready_conditions(
     allocation: Allocation, allocated: AllocatedDevice, device: AttachedDevice
 ) -> tuple[Condition, ...]:
-    named = f" as {device.pod_name}" if device.pod_name else ""
-    where = f"in pod {allocation.pod}{named}"
+    name = f" as {device.pod_name}" if device.pod_name else ""
+    where = f"in pod {allocation.pod}{name}"
     if not device.pod_name and not device.rdma:
         files = "its device files" if device.char_devices else "nothing of it"
         where = f"on the host, {files} in pod {allocation.pod}"
     text = one_line("; ".join((where, *device.warnings)), MAX_MESSAGE)
     if device.pod_name:
-        made = [
+        conditions = [
             Condition(READY, true=True, reason=DEVICE_READY, message=text),
             Condition(NETWORK_READY, true=True, reason=NETWORK_READY),
         ]
         if allocated.config.interface.addressing is Addressing.SLAAC:
             cidrs = one_line(", ".join(device.addresses), MAX_MESSAGE)
-            made.append(Condition(SLAAC_READY, true=True, reason=SLAAC_READY, message=cidrs))
+            conditions.append(Condition(SLAAC_READY, true=True, reason=SLAAC_READY, message=cidrs))
     else:
-        made = [Condition(READY, true=True, reason=RDMA_ONLY_READY, message=text)]
+        conditions = [Condition(READY, true=True, reason=RDMA_ONLY_READY, message=text)]
     if device.rdma:
         names = ", ".join(device.rdma_name or rdma_device.name for rdma_device in device.rdma)
-        made.append(
+        conditions.append(
             Condition(
                 RDMA_READY, true=True, reason=RDMA_READY, message=one_line(names, MAX_MESSAGE)
             )
         )
-    return tuple(made)
+    return tuple(conditions)
 
 
-def _bad(
-    allocated: AllocatedDevice, device: AttachedDevice | None, outlook: _Outlook
+def _not_ready_conditions(
+    allocated: AllocatedDevice, device: AttachedDevice | None, claim_state: _ClaimState
 ) -> tuple[Condition, ...]:
-    stays = allocated.share_id and allocated.config.interface.child is None
+    stays_on_host = allocated.share_id and allocated.config.interface.child is None
     types = [READY]
-    types += [NETWORK_READY] if allocated.device.key.name and not stays else []
+    types += [NETWORK_READY] if allocated.device.key.name and not stays_on_host else []
     types += [SLAAC_READY] if allocated.config.interface.addressing is Addressing.SLAAC else []
     types += (
         [RDMA_READY]
         if allocated.device.rdma_devices and not _shares_rdma(allocated, device)
         else []
     )
-    reason, text = outlook.reason or PENDING, one_line(outlook.message, MAX_MESSAGE)
+    reason, text = claim_state.reason or PENDING, one_line(claim_state.message, MAX_MESSAGE)
     return tuple(Condition(kind, true=False, reason=reason, message=text) for kind in types)
 
 
 def _shares_rdma(allocated: AllocatedDevice, device: AttachedDevice | None) -> bool:
-    """Return whether its RDMA devices stay on the host, so that no condition reports them in the
-    pod.
+    """Return whether the RDMA devices stay on the host, so that they have no condition.
 
-    The mode of the node is known from the plugin's record, if there is one.
+    In shared mode they do; the plugin's record, if there is one, has the mode as a warning.
     """
-    stays = allocated.share_id or allocated.config.interface.child is not None
-    return bool(stays or (device is not None and SHARED_MODE_WARNING in device.warnings))
+    stays_on_host = allocated.share_id or allocated.config.interface.child is not None
+    return bool(stays_on_host or (device is not None and SHARED_MODE_WARNING in device.warnings))
 
 
 def _network(device: AttachedDevice) -> NetworkData | None:

@@ -1,7 +1,7 @@
 """Status controller: reports the node's records as claim status and Events.
 
-The plugin has no credentials. This controller writes the plugin's records and the notices of
-Prepare to the server within seconds; transient states are not written.
+The plugin has no credentials, so the shim reports its records. They are on the server within
+seconds; transient states are not written.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dra_shim.prepare import Notice as PrepareNotice
 from dra_shim.settings.common import StatePaths
 from dra_shim.status import notices
 from dra_shim.status.claim_writer import ClaimWriter
-from dra_shim.status.reasons import EventSpec, of_notice
+from dra_shim.status.reasons import of_notice
 from dra_shim.status.record_watch import follow
 from dra_shim.status.recorder import EventRecorder
 from dra_shim.status.summary import ClaimRecords, status_update
@@ -29,16 +29,16 @@ class _Claim:
     """A claim with a record.
 
     Attributes:
-        passing_since: start of the transition; inf outside one.
+        transition_since: start of the transition; inf outside one.
     """
 
     claim: ObjectRef
     claim_records: ClaimRecords
-    passing_since: float = inf
+    transition_since: float = inf
 
 
 class StatusController:
-    """Reporter of one node's claims. `run` can be called again after an error or a cancellation."""
+    """Controller of the status of one node's claims; `run` may be called again after it ended."""
 
     def __init__(
         self,
@@ -64,23 +64,19 @@ class StatusController:
         self._wakeup = Wakeup(timing)
         self._claims: dict[str, _Claim] = {}
         self._delays = WorkQueue[str]()  # claim UIDs to check again
-        self._superseded: dict[str, PodSuperseded] = {}  # claim UID → pods that never get it
+        self._superseded: dict[str, PodSuperseded] = {}  # by claim UID
 
     def notify(self, notice: PrepareNotice) -> None:
-        """Post notices of Prepare that users should read."""
-        self.event(*of_notice(notice, self._timing.wall()))
+        """Post Events for a notice of Prepare, and reconcile its claim."""
+        self._recorder.add(of_notice(notice, self._timing.wall()))
         if isinstance(notice, ClaimPrepared) and notice.document:
             self._writer.observed(notice.claim, notice.document)
         if isinstance(notice, PodSuperseded):
             self._superseded[notice.claim.uid] = notice
             entry = self._claims.get(notice.claim.uid)
             if entry is not None:
-                self._judge(entry)
+                self._reconcile(entry)
                 self._wakeup.wake()
-
-    def event(self, *occurrences: EventSpec) -> None:
-        """Post what happened."""
-        self._recorder.add(occurrences)
 
     async def run(self) -> None:
         """Report until cancelled.
@@ -107,29 +103,29 @@ class StatusController:
             if entry is None:
                 continue
             entry.claim_records = claim_records
-            self._judge(entry)
+            self._reconcile(entry)
             if record is None:
                 del self._claims[uid]
                 self._superseded.pop(uid, None)
         self._wakeup.wake()
 
-    def _judge(self, entry: _Claim) -> None:
+    def _reconcile(self, entry: _Claim) -> None:
         now, claim_records = self._timing.clock(), self._with_waiting(entry)
-        entry.passing_since = min(entry.passing_since, now) if claim_records.is_passing else inf
-        found = status_update(
-            claim_records, max(0.0, now - entry.passing_since), self._timing.wall()
+        entry.transition_since = (
+            min(entry.transition_since, now) if claim_records.in_transition else inf
         )
-        self._delays.set(entry.claim.uid, entry.passing_since + found.again_s)
-        self._recorder.add(found.occurrences)
-        if found.devices is not None:
-            self._writer.enqueue(entry.claim, found.devices, found.delay_s)
+        update = status_update(
+            claim_records, max(0.0, now - entry.transition_since), self._timing.wall()
+        )
+        self._delays.set(entry.claim.uid, entry.transition_since + update.recheck_s)
+        self._recorder.add(update.events)
+        if update.devices is not None:
+            self._writer.enqueue(entry.claim, update.devices, update.delay_s)
 
     def _with_waiting(self, entry: _Claim) -> ClaimRecords:
-        """Add the pods that never get the claim, while it is recorded for the reported pod."""
-        superseded, allocation = (
-            self._superseded.get(entry.claim.uid),
-            entry.claim_records.allocation,
-        )
+        """Return the records with the pods that wait for the claim of the recorded pod."""
+        superseded = self._superseded.get(entry.claim.uid)
+        allocation = entry.claim_records.allocation
         if superseded is None or allocation is None or allocation.pod.uid != superseded.pod.uid:
             return entry.claim_records
         return replace(entry.claim_records, waiting=superseded.waiting)
@@ -137,4 +133,4 @@ class StatusController:
     async def _recheck(self) -> None:
         while True:
             await self._wakeup.until(lambda: self._delays.due)
-            self._judge(self._claims[self._delays.take()])
+            self._reconcile(self._claims[self._delays.take()])

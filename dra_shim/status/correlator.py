@@ -4,7 +4,7 @@ Rules:
 1. A repeated event that is not posted yet increases its count.
 2. A subject may have 25 posted at once, then one in five minutes, as in client-go. Further events
    wait; none is lost within the limit of the queue.
-3. A posted event is not posted again; the last 4096 are remembered.
+3. A posted event is not posted again; the last 4096 are cached.
 """
 
 from collections import OrderedDict
@@ -17,10 +17,10 @@ from dra_shim.status.reasons import EventSpec
 
 BURST: Final = 25  # client-go tools/record: defaultSpamBurst
 REFILL_S: Final = 300.0  # the same: defaultSpamQPS is one in five minutes
-MAX_KNOWN: Final = 4096  # the same: maxLruCacheEntries
-MAX_WAITING: Final = 1000  # different events; the limit of the queue
+MAX_CACHED: Final = 4096  # the same: maxLruCacheEntries
+MAX_PENDING: Final = 1000  # different events; the limit of the queue
 
-_FULL: Final = 1 - 1e-9  # of a token; seconds are not exact
+_ONE_TOKEN: Final = 1 - 1e-9  # a whole token, despite rounding errors
 
 Key = tuple[str, str, str]
 K = TypeVar("K")
@@ -35,7 +35,7 @@ class PendingEvent:
         tries: number of failed posts.
     """
 
-    occurrence: EventSpec
+    spec: EventSpec
     count: int = 1
     tries: int = 0
 
@@ -55,58 +55,59 @@ class EventCorrelator:
     """Events to post. Times are seconds of one clock."""
 
     overflow: Callable[[], None]
-    _waiting: OrderedDict[Key, PendingEvent] = field(default_factory=OrderedDict)
+    _pending: OrderedDict[Key, PendingEvent] = field(default_factory=OrderedDict)
     _last_at: OrderedDict[Key, int] = field(default_factory=OrderedDict)
     _buckets: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)
 
-    def add(self, occurrence: EventSpec) -> bool:
+    def add(self, spec: EventSpec) -> bool:
         """Add an event; return whether there is a new event to post."""
-        subject = occurrence.subject
+        subject = spec.subject
         if not (subject.namespace and subject.name):
             return False  # not an object of a cluster
-        last_at = self._last_at.get(occurrence.key)
-        if last_at is not None and (occurrence.once or occurrence.at <= last_at):
+        last_at = self._last_at.get(spec.key)
+        if last_at is not None and (spec.once or spec.at <= last_at):
             return False
-        before = self._waiting.get(occurrence.key)
-        if before is None and len(self._waiting) >= MAX_WAITING:
+        earlier = self._pending.get(spec.key)
+        if earlier is None and len(self._pending) >= MAX_PENDING:
             self.overflow()
             return False
-        if before is None:
-            self._waiting[occurrence.key] = PendingEvent(occurrence)
+        if earlier is None:
+            self._pending[spec.key] = PendingEvent(spec)
         else:
-            before.occurrence, before.count = occurrence, before.count + 1
-        _remember(self._last_at, occurrence.key, occurrence.at)
+            earlier.spec, earlier.count = spec, earlier.count + 1
+        _remember(self._last_at, spec.key, spec.at)
         return True
 
     def take(self, now: float) -> PendingEvent | None:
         """Remove and return the oldest event that may be posted now; None if there is none."""
-        for key, waiting in self._waiting.items():
-            bucket = self._bucket(waiting.occurrence.subject.uid)
+        for key, pending in self._pending.items():
+            bucket = self._bucket(pending.spec.subject.uid)
             level = bucket.level(now)
-            if level >= _FULL:
+            if level >= _ONE_TOKEN:
                 bucket.tokens, bucket.at = level - 1, now
-                del self._waiting[key]
-                return waiting
+                del self._pending[key]
+                return pending
         return None
 
-    def put_back(self, waiting: PendingEvent) -> None:
+    def put_back(self, pending: PendingEvent) -> None:
         """Queue an event that could not be posted behind all others."""
-        key = waiting.occurrence.key
-        newer = self._waiting.pop(key, None)
+        key = pending.spec.key
+        newer = self._pending.pop(key, None)
         if newer is not None:
-            count = newer.count + waiting.count
-            waiting = PendingEvent(newer.occurrence, count, waiting.tries)
-        self._waiting[key] = waiting
+            count = newer.count + pending.count
+            pending = PendingEvent(newer.spec, count, pending.tries)
+        self._pending[key] = pending
         self._bucket(key[0]).tokens += 1
 
     def due(self, now: float) -> float:
         """Return when the next event may be posted, inf if there is none."""
         levels = {
             uid: self._bucket(uid).level(now)
-            for uid in {event.occurrence.subject.uid for event in self._waiting.values()}
+            for uid in {event.spec.subject.uid for event in self._pending.values()}
         }
         return min(
-            (now + max(0.0, _FULL - level) * REFILL_S for level in levels.values()), default=inf
+            (now + max(0.0, _ONE_TOKEN - level) * REFILL_S for level in levels.values()),
+            default=inf,
         )
 
     def _bucket(self, uid: str) -> _Bucket:
@@ -118,5 +119,5 @@ class EventCorrelator:
 def _remember(entries: OrderedDict[K, V], key: K, value: V) -> None:
     entries[key] = value
     entries.move_to_end(key)
-    if len(entries) > MAX_KNOWN:
+    if len(entries) > MAX_CACHED:
         entries.popitem(last=False)

@@ -1,8 +1,7 @@
-"""Events as documents: v1 of the core group, as in dranet, so that kubectl describe shows the
-count.
+"""Event documents: v1 of the core group, as in dranet, so that kubectl describe shows the count.
 
-events.k8s.io/v1 would forbid a count and make the text immutable; the server stores both in one
-place.
+events.k8s.io/v1 would forbid a count and make the message immutable; the server stores both
+versions as the same object.
 
 Rules:
 1. The name of an event is derived from its reason and subject, so that a restart finds it again.
@@ -21,34 +20,34 @@ MAX_NAME: Final = 253  # bytes of an object name
 _HEX: Final = 16  # digits of the last part of the name
 
 
-def event_name(occurrence: EventSpec) -> str:
-    """Return the name of the event."""
-    digest = sha256("\0".join(occurrence.key).encode()).hexdigest()[:_HEX]
-    return f"{occurrence.subject.name[: MAX_NAME - _HEX - 1].rstrip('-.')}.{digest}"
+def event_name(spec: EventSpec) -> str:
+    """Return the name of the Event object; see rule 1."""
+    digest = sha256("\0".join(spec.key).encode()).hexdigest()[:_HEX]
+    return f"{spec.subject.name[: MAX_NAME - _HEX - 1].rstrip('-.')}.{digest}"
 
 
-def new_event(occurrence: EventSpec, count: int, api_version: str, node: str) -> Object:
-    """Return the document of a first event.
+def new_event(spec: EventSpec, count: int, api_version: str, node: str) -> Object:
+    """Return the document of an event that is not on the server yet.
 
     Args:
-        occurrence: the event.
+        spec: content of the event.
         count: number of occurrences.
         api_version: API version of the kind of its subject.
         node: name of the node.
     """
-    subject, stamp = occurrence.subject, stamp_of(occurrence.at)
+    subject, stamp = spec.subject, stamp_of(spec.at)
     return {
-        "metadata": {"name": event_name(occurrence), "namespace": subject.namespace},
+        "metadata": {"name": event_name(spec), "namespace": subject.namespace},
         "involvedObject": {
             "apiVersion": api_version,
-            "kind": occurrence.kind,
+            "kind": spec.kind,
             "namespace": subject.namespace,
             "name": subject.name,
             "uid": subject.uid,
         },
-        "reason": occurrence.reason,
-        "message": occurrence.message,
-        "type": "Warning" if occurrence.warning else "Normal",
+        "reason": spec.reason,
+        "message": spec.message,
+        "type": "Warning" if spec.warning else "Normal",
         "source": {"component": DRIVER_NAME, "host": node},
         "reportingComponent": DRIVER_NAME,
         "reportingInstance": node,
@@ -58,17 +57,17 @@ def new_event(occurrence: EventSpec, count: int, api_version: str, node: str) ->
     }
 
 
-def counted(event: Document, occurrence: EventSpec, count: int) -> Object | None:
+def with_count(event: Document, spec: EventSpec, count: int) -> Object | None:
     """Return the event with a higher count, None if the server's event contains it already.
 
     Args:
         event: the server's event.
-        occurrence: the last occurrence.
-        count: number of occurrences since.
+        spec: content of the event, with the time of its last occurrence.
+        count: number of further occurrences.
     """
     last = seconds_of(event.get("lastTimestamp"))
-    if occurrence.once or (last is not None and last >= occurrence.at):
+    if spec.once or (last is not None and last >= spec.at):
         return None
-    before = event.get("count")
-    total = (before if isinstance(before, int) else 1) + count
-    return {**event, "lastTimestamp": stamp_of(occurrence.at), "count": total}
+    previous = event.get("count")
+    total = (previous if isinstance(previous, int) else 1) + count
+    return {**event, "lastTimestamp": stamp_of(spec.at), "count": total}

@@ -1,4 +1,4 @@
-"""Events of the status controller."""
+"""Notices of the status controller."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dranet_nri.model import ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class StatusApplied(LogNotice):
-    """A claim's status is up to date for so many devices of this driver; 0: they were withdrawn."""
+    """A claim's status was written; devices is the number of this driver's entries."""
 
     log = LogLine("info", "status written")
     claim: ObjectRef
@@ -29,7 +29,7 @@ class ClaimGone(LogNotice):
 class ClaimRefused(LogNotice):
     """The server rejects a claim's status, or the claim cannot be read.
 
-    It is not written again until the status changes.
+    The status is not written again until it changes.
     """
 
     log = LogLine("error", "status rejected by the API server")
@@ -39,7 +39,7 @@ class ClaimRefused(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class StatusNotKept(LogNotice):
-    """The server drops status.devices (gate DRAResourceClaimDeviceStatus); see claims.PROBE_S."""
+    """The server drops status.devices, because its gate DRAResourceClaimDeviceStatus is off."""
 
     log = LogLine("warning", "API server drops claim status")
 
@@ -49,7 +49,7 @@ class StatusNotKept(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class EventPosted(LogNotice):
-    """An event is on the server, with so many occurrences more than before."""
+    """An Event was created, or its count was increased by count."""
 
     log = LogLine("debug", "event")
     name: str
@@ -59,7 +59,7 @@ class EventPosted(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class EventLost(LogNotice):
-    """An event was dropped; the reason is reported once until one is posted."""
+    """An Event was dropped; a reason is reported once until an Event is posted."""
 
     log = LogLine("warning", "event not posted")
     reason: str
@@ -67,7 +67,7 @@ class EventLost(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class StatusSyncFailed(LogNotice):
-    """Something failed, and is tried again after that many seconds."""
+    """A request for a claim's status or an Event failed; it is retried after retry_s seconds."""
 
     log = LogLine("warning", "status not written", limited=True)
     error: ApiError

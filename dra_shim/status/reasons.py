@@ -1,13 +1,13 @@
-"""Types of Events, and event specs: contents of Events for the owners of pods and claims.
+"""Event types and event specs: contents of Events for the owners of pods and claims.
 
-Reasons are those of dranet where possible. An event about a known pod has the pod as its object,
-because users read those first; an event about a claim without a pod has the claim.
+Reasons are those of dranet where possible. The object of an Event is the pod if it is known,
+because users read the Events of pods first, and otherwise the claim.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from dra_shim.prepare.events import (
+from dra_shim.prepare.notices import (
     ClaimPrepared,
     Notice,
     OrphanRemoved,
@@ -20,8 +20,8 @@ from dra_shim.status.conditions import (
     PENDING,
     RDMA_ATTACH_FAILED,
     failure_reason,
-    held_message,
     pending_message,
+    superseded_message,
 )
 from dra_shim.status.text import one_line
 from dranet_nri.model import (
@@ -119,9 +119,9 @@ class EventSpec:
     Attributes:
         kind: "Pod" or "ResourceClaim".
         subject: the object.
-        at: Unix seconds; the same event at the same time is reported once.
-        once: it is reported once, also if it is repeated.
-        warning: type Warning: a user should act.
+        at: Unix seconds; the same event at the same time is posted once.
+        once: posted once, however often it happens.
+        warning: type Warning, otherwise Normal.
     """
 
     kind: str
@@ -134,7 +134,7 @@ class EventSpec:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Return the identity of an event for the detection of repetitions."""
+        """Return the identity of an event: equal for repetitions."""
         return self.subject.uid, self.reason, self.message
 
 
@@ -150,7 +150,7 @@ def of_notice(notice: Notice, now_s: float) -> tuple[EventSpec, ...]:
         case OrphanRemoved(claim, pod, reason):
             return (_spec(RECORD_DROPPED, claim, now_s, pod=pod, reason=reason),)
         case PodSuperseded(claim, earlier, waiting):
-            text = held_message(earlier, "this pod")
+            text = superseded_message(earlier, "this pod")
             return tuple(
                 _spec(SUPERSEDED, pod, now_s, claim=claim.name, message=text) for pod in waiting
             )

@@ -2,7 +2,7 @@
 
 Rules:
 1. A record that cannot be read changes nothing: the status of its claim is left unchanged.
-2. Reading takes a few small files from time to time, so it runs on the event loop, not on a thread.
+2. Records are read on the event loop, not on a thread: they are a few small files.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,8 +28,8 @@ async def follow(
 
     Args:
         state: locations of the records.
-        claim_uids: UIDs of claims that are reported first too, recorded or not.
-        changed: called with the claim UID; must not raise.
+        claim_uids: UIDs of claims that are reported at the start even without a record.
+        changed: called with claim UID → records; must not raise.
         timing: clock and timers.
 
     Raises:
@@ -41,14 +41,14 @@ async def follow(
         NodeRecords(state.allocations, state.attachments) as records,
         closing(DeferredReader(records.filenos(), wakeup.wake)),
     ):
-        touched = records.claim_uids().union(claim_uids)
+        changed_uids = records.claim_uids().union(claim_uids)
         while True:
             claim_records = {
                 uid: ClaimRecords(records.allocations.get(uid), records.attachments.get(uid))
-                for uid in sorted(touched)
+                for uid in sorted(changed_uids)
                 if not records.is_broken(uid)
             }
             if claim_records:
                 changed(claim_records)
             await wakeup.wait(RETRY_S if records.unread else inf)
-            touched = records.refresh()
+            changed_uids = records.refresh()

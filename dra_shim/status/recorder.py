@@ -25,8 +25,8 @@ from dra_shim.kubeapi import (
     name_of,
 )
 from dra_shim.status import notices
-from dra_shim.status.correlator import MAX_WAITING, EventCorrelator, PendingEvent
-from dra_shim.status.events import counted, new_event
+from dra_shim.status.correlator import MAX_PENDING, EventCorrelator, PendingEvent
+from dra_shim.status.events import new_event, with_count
 from dra_shim.status.reasons import EventSpec
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import LoopClock, Wakeup
@@ -43,20 +43,20 @@ class EventRecorder:
     def __init__(
         self, api: ApiClient, node: str, notify: notices.Notify, timing: LoopClock
     ) -> None:
-        """Prepare; run does the work. Arguments are those of StatusController."""
+        """Create the recorder; `run` posts. Arguments are those of StatusController."""
         self._api = api
         self._node = node
         self._notify = notify
         self._clock = timing.clock
         self._wakeup = Wakeup(timing)
-        self._correlator = EventCorrelator(lambda: self._lose(f"{MAX_WAITING} events wait already"))
+        self._correlator = EventCorrelator(lambda: self._drop(f"{MAX_PENDING} events wait already"))
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random)
         self._pause_until = -inf
-        self._lost: set[str] = set()  # reported reasons, since one was posted
+        self._lost: set[str] = set()  # reasons reported since the last posted event
 
-    def add(self, occurrences: Iterable[EventSpec]) -> None:
+    def add(self, events: Iterable[EventSpec]) -> None:
         """Queue events; a repeated one is not queued again."""
-        for event in occurrences:
+        for event in events:
             if self._correlator.add(event):
                 self._wakeup.wake()
 
@@ -64,31 +64,31 @@ class EventRecorder:
         """Post until cancelled."""
         while True:
             await self._wakeup.until(self._due)
-            waiting = self._correlator.take(self._clock())
-            if waiting is None:
+            pending = self._correlator.take(self._clock())
+            if pending is None:
                 continue
             try:
-                await self._report(waiting)
+                await self._deliver(pending)
             except BaseException:
-                self._correlator.put_back(waiting)  # the next run continues with it
+                self._correlator.put_back(pending)  # the next run continues with it
                 raise
 
     def _due(self) -> float:
         return max(self._correlator.due(self._clock()), self._pause_until)
 
-    async def _report(self, waiting: PendingEvent) -> None:
+    async def _deliver(self, pending: PendingEvent) -> None:
         try:
-            await self._post(waiting)
+            await self._post(pending)
         except (UnavailableError, RejectedError, ConflictError) as error:
             self._pause(error)
-            self._again(waiting, error)
+            self._retry(pending, error)
         except NotFoundError:
-            self._backoff.reset()  # the namespace is gone, and with it the readers
+            self._backoff.reset()  # the namespace was deleted
         except ApiError as error:
             self._backoff.reset()
-            self._lose(str(error))
-        except Exception as error:  # noqa: BLE001 - an unexpected error costs one event, not all
-            self._lose(f"internal error of dra-shim: {error!r}")
+            self._drop(str(error))
+        except Exception as error:  # noqa: BLE001 - an unexpected error drops one event, not all
+            self._drop(f"internal error of dra-shim: {error!r}")
         else:
             self._backoff.reset()
             self._lost.clear()
@@ -99,33 +99,33 @@ class EventRecorder:
         self._pause_until = self._clock() + pause_s
         self._notify(notices.StatusSyncFailed(error, pause_s))
 
-    def _again(self, waiting: PendingEvent, error: ApiError) -> None:
-        waiting.tries += 1
-        if waiting.tries < MAX_TRIES:
-            self._correlator.put_back(waiting)
+    def _retry(self, pending: PendingEvent, error: ApiError) -> None:
+        pending.tries += 1
+        if pending.tries < MAX_TRIES:
+            self._correlator.put_back(pending)
         else:
-            self._lose(f"tried {waiting.tries} times: {error}")
+            self._drop(f"tried {pending.tries} times: {error}")
 
-    async def _post(self, waiting: PendingEvent) -> None:
-        what, count = waiting.occurrence, waiting.count
-        space = what.subject.namespace
-        event = new_event(what, count, await self._api_version(what), self._node)
+    async def _post(self, pending: PendingEvent) -> None:
+        spec, count = pending.spec, pending.count
+        namespace = spec.subject.namespace
+        event = new_event(spec, count, await self._api_version(spec), self._node)
         try:
-            await self._api.create(EVENT, event, space)
+            await self._api.create(EVENT, event, namespace)
         except ConflictError:
-            posted: Object | None = await self._api.get(EVENT, name_of(event), space)
-            posted = counted(posted or {}, what, count)
+            posted: Object | None = await self._api.get(EVENT, name_of(event), namespace)
+            posted = with_count(posted or {}, spec, count)
             if posted is None:
                 return
-            await self._api.replace(EVENT, posted, space)
-        self._notify(notices.EventPosted(name_of(event), what.reason, count))
+            await self._api.replace(EVENT, posted, namespace)
+        self._notify(notices.EventPosted(name_of(event), spec.reason, count))
 
-    async def _api_version(self, what: EventSpec) -> str:
-        if what.kind != CLAIM.name:
+    async def _api_version(self, spec: EventSpec) -> str:
+        if spec.kind != CLAIM.name:
             return "v1"
         return f"{CLAIM.group}/{await self._api.version(CLAIM)}"
 
-    def _lose(self, reason: str) -> None:
+    def _drop(self, reason: str) -> None:
         if reason not in self._lost:
             self._lost.add(reason)
             self._notify(notices.EventLost(reason))

@@ -7,20 +7,20 @@ from typing import Final
 # metav1.Condition.reason; Events accept the same.
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_]{0,126}[A-Za-z0-9_])?")
 _UNKNOWN: Final = "Unknown"
-_MORE: Final = "..."
+_ELLIPSIS: Final = "..."
 
 
 def one_line(text: str, limit: int) -> str:
     """Return the text as one line of limited bytes of UTF-8, cut between characters."""
     line = " ".join(text.split()).encode(errors="replace")
     if len(line) > limit:
-        line = line[: limit - len(_MORE)]
-        return line.decode(errors="ignore") + _MORE
+        line = line[: limit - len(_ELLIPSIS)]
+        return line.decode(errors="ignore") + _ELLIPSIS
     return line.decode()
 
 
 def reason_of(text: str) -> str:
-    """Return the CamelCase word if it is a valid reason, otherwise a generic one."""
+    """Return the text if it is a valid reason, otherwise "Unknown"."""
     return text if _REASON.fullmatch(text) else _UNKNOWN
 
 

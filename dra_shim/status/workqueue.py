@@ -1,9 +1,8 @@
 """Work queue of claim status: the claims to update, and the time of each.
 
 Rules:
-1. The last state wins: a claim is queued once, and its turn reads the current records.
-2. A write starts a delay of its claim, so that records that change all the time cause one write in
-   5 s.
+1. A claim is queued once, with its last desired status.
+2. A claim is written at most once in 5 s, however often its records change.
 3. An error of one claim delays that claim; a server that does not answer delays all.
 """
 
@@ -17,7 +16,7 @@ from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.workqueue import WorkQueue
 from dranet_nri.model import ObjectRef
 
-REST_S: Final = 5.0
+MIN_INTERVAL_S: Final = 5.0  # seconds between two writes of one claim
 FIRST_PAUSE_S: Final = 0.5  # seconds after a temporary failure; doubles with each
 LONGEST_PAUSE_S: Final = 30.0
 FIRST_LASTING_S: Final = 5.0  # seconds after a refusal, which an operator must resolve
@@ -72,11 +71,11 @@ class ClaimQueue:
     def done(self, item: ClaimItem, now: float, *, wrote: bool) -> None:
         """Finish a claim whose status is up to date."""
         item.backoff.reset()
-        self._queue.rest(item.claim.uid, now + REST_S if wrote else -inf)
+        self._queue.rest(item.claim.uid, now + MIN_INTERVAL_S if wrote else -inf)
         if not item.devices and item.claim.uid not in self._queue:
             self.forget(item)
 
-    def put_off(self, item: ClaimItem, until: float) -> None:
+    def postpone(self, item: ClaimItem, until: float) -> None:
         """Postpone a claim until a time, even if it changes before."""
         self._queue.rest(item.claim.uid, until)
         self._queue.set(item.claim.uid, until)
@@ -95,7 +94,7 @@ class ClaimQueue:
             lasting: whether an operator has to act.
         """
         pause_s = item.backoff.next_s(lasting=lasting)
-        self.put_off(item, now + pause_s)
+        self.postpone(item, now + pause_s)
         return pause_s
 
     def server_answered(self) -> None:

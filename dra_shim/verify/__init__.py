@@ -1,5 +1,18 @@
-"""Verification of the network that pods get by claims: measurements between nodes, judged by bars.
+"""Verification of claimed NICs: measurements between pods on different nodes, compared with bars.
 
-`pods` creates the pods, `node_checks` and `pair_checks` measure, `bars` judges, and `report`
-and `matrix` show the result.
+types.py        NICs, pods and results
+kubectl.py      access to the cluster
+documents.py    manifests of the pods, and their NICs by claims and slices
+pods.py         creation and deletion of the pods
+shells.py       shells in pods
+outputs.py      parsers of the measuring programs
+bars.py         thresholds
+remedies.py     causes of failures, with remedies
+node_checks.py  checks of one pod
+pair_checks.py  checks between two NICs
+collectives.py  all-gather and all-reduce over all pods
+schedule.py     pairs that are measured together
+measure.py      all measurements
+report.py       the report as text and document
+matrix.py       the report as an SVG matrix
 """

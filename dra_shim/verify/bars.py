@@ -1,7 +1,7 @@
-"""Bars of the measurements: what a healthy network reaches, by kind of NIC and link speed.
+"""Bars: thresholds of the measurements, by kind of NIC and link speed.
 
-Those of the AKS guide for InfiniBand are among them: more than 190 Gbit/s on a NIC of 200 Gbit/s,
-less than 6 µs, IPoIB above 6 Gbit/s, collectives of NCCL at 180 GB/s between servers of 8 NICs.
+Origin: the AKS guide for InfiniBand (more than 190 Gbit/s on a NIC of 200 Gbit/s, less than 6 µs,
+IPoIB above 6 Gbit/s, NCCL collectives at 180 GB/s between servers of 8 NICs).
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from dra_shim.verify.types import Fabric
 from dranet_nri.errors import InvalidValueError
 
 COLLECTIVES: Final = "bus bandwidth; NCCL: 90 % of a pod's NICs, at most 180; gloo: 20 % of tcp"
-# bar: (unit, whether the measured value must be above it, meaning of the default)
+# name: (unit, whether a value must be above the bar, measured value and default of the bar)
 BARS: Final[Mapping[str, tuple[str, bool, str]]] = {
     "loss": ("%", False, "packets lost; 0.2"),
     "tcp": ("Gbit/s", True, "TCP on Ethernet; 80 % of the link speed, at most 10"),
@@ -29,12 +29,12 @@ TCP_MOST_GBIT: Final = 10.0  # of one stream on one core
 # The guide's bar for 8 NICs of 200 Gbit/s. A GPU whose traffic crosses the sockets reaches 0.6.
 NCCL_SHARE: Final = 0.9
 NCCL_MOST_GB: Final = 180.0
-GLOO_SHARE: Final = 0.2  # it copies and adds on the core that sends
+GLOO_SHARE: Final = 0.2  # gloo copies and adds on the sending core
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """The bars of a run: those that were given, else the defaults."""
+    """Bars of a run: those of --bar, otherwise the defaults."""
 
     given: Mapping[str, float]
 
@@ -43,8 +43,8 @@ class Bars:
 
         Args:
             name: a key of `BARS`.
-            fabric: of the NIC.
-            speed_gbit: of the link, 0 if it is not known; rates then have no bar but 0.
+            fabric: fabric of the NIC.
+            speed_gbit: speed of the link in Gbit/s; if it is 0 (unknown), bars of rates are 0.
         """
         if name in self.given:
             return self.given[name]
@@ -63,8 +63,8 @@ class Bars:
 
         Args:
             name: `all-gather` or `all-reduce`.
-            speed_gbit: of all NICs of a pod, 0 if it is not known.
-            nccl: whether GPUs exchange by NCCL, else CPUs by gloo.
+            speed_gbit: total speed of a pod's NICs in Gbit/s, 0 if unknown.
+            nccl: whether the backend is NCCL on GPUs, otherwise gloo on CPUs.
         """
         if name in self.given:
             return self.given[name]
@@ -74,15 +74,15 @@ class Bars:
 
 
 def passes(name: str, value: float, bar: float) -> bool:
-    """Whether a measured value is good enough."""
+    """Return whether a measured value reaches the bar."""
     return value >= bar if BARS[name][1] else value <= bar
 
 
 def parse_bars(words: list[str]) -> Bars:
-    """Return the bars that the words NAME=NUMBER give.
+    """Return the bars of the values NAME=NUMBER of --bar.
 
     Raises:
-        InvalidValueError: a name is unknown, or a number is none.
+        InvalidValueError: a name is unknown, or a value is not a number.
     """
     given: dict[str, float] = {}
     for word in words:

@@ -1,6 +1,6 @@
-"""All-gather and all-reduce over all pods of a verification: NCCL on GPUs, else gloo.
+"""Collectives: all-gather and all-reduce over all pods, with NCCL on GPUs, otherwise gloo on CPUs.
 
-The program is that of the example `scale-out`: the pods have it as a ConfigMap.
+The program is that of the example `scale-out`; a ConfigMap mounts it into the pods.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from dra_shim.verify.outputs import COLLECTIVE_KEYS, PodFacts, parse_collectives
 from dra_shim.verify.types import CommandResult, Line, Outcome, PodRunner, WorkerPod
 
 PORT: Final = 29500
-START_S: Final = 240.0  # to load PyTorch, and to connect NCCL
+START_S: Final = 240.0  # seconds to load PyTorch and connect NCCL
 MESSAGE: Final = 100  # characters of an error
 NO_TORCH: Final = "No module named 'torch'"
 
@@ -32,22 +32,22 @@ def check_collectives(
     """Yield a line for each operation.
 
     Args:
-        workers: the pods; the first one has the rendezvous.
-        facts: what they see, in their order.
+        workers: the pods; the rendezvous is in the first one.
+        facts: facts of the pods, in the same order.
         runner: runs commands in them.
-        bars: what must be reached.
-        ranks: of each pod.
+        bars: thresholds.
+        ranks: ranks of each pod.
         rounds: repetitions of each operation.
     """
     commands = [_command(workers, node, ranks, rounds) for node in range(len(workers))]
     limit = START_S + 6 * rounds
 
     def start(number: int) -> CommandResult:
-        # In the pod it ends by itself: a rank that waits for others must not keep its GPU.
+        # `timeout` ends it in the pod: a rank that waits for others must not occupy its GPU.
         guarded = ("timeout", f"{limit:.0f}", *commands[number])
         return runner.run(workers[number].pod, guarded, limit + 10)
 
-    # All at once: each waits for all others.
+    # All at the same time, because each rank waits for all others.
     with ThreadPoolExecutor(len(workers)) as pool:
         done = list(pool.map(start, range(len(workers))))
     where = f"{len(workers) * ranks} ranks"
@@ -81,7 +81,7 @@ def _command(workers: Sequence[WorkerPod], node: int, ranks: int, rounds: int) -
         *([f"NCCL_IB_HCA=={devices}"] if devices else []),  # the second "=": these names exactly
     ]  # fmt: skip
     address, program = workers[0].address, (PROGRAM_PATH, f"--rounds={rounds}")
-    if ranks == 1:  # without the launcher: it loads PyTorch once more, which takes longest
+    if ranks == 1:  # without the launcher, which would load PyTorch once more
         return [
             *environment, f"MASTER_ADDR={address}", f"MASTER_PORT={PORT}", "LOCAL_RANK=0",
             f"RANK={node}", f"WORLD_SIZE={len(workers)}", "python3", *program,
@@ -94,7 +94,7 @@ def _command(workers: Sequence[WorkerPod], node: int, ranks: int, rounds: int) -
 
 
 def _speed_of(worker: WorkerPod, facts: PodFacts) -> float:
-    """Return the Gbit/s of all NICs of a pod, 0 if one is not known."""
+    """Return the total Gbit/s of a pod's NICs, 0 if one is unknown."""
     speeds = [speed_of(nic, facts) for nic in worker.nics]
     return sum(speeds) if all(speeds) else 0.0
 

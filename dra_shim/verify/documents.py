@@ -1,4 +1,4 @@
-"""Manifests of the verification, and what claims and slices say of the pods' NICs."""
+"""Manifests of the verification, and the NICs of its pods by claims and slices."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -17,7 +17,7 @@ STANDARD: Final = "resource.kubernetes.io"
 CLAIM: Final = "nics"
 READY: Final = "/tmp/tools-ready"  # noqa: S108 - a file of the pod's own
 PACKAGES: Final = "iproute2 iputils-ping iperf3 perftest rdmacm-utils ibverbs-providers"
-# An image that has the tools starts at once; a distribution's own installs them.
+# An image with the tools starts at once; in an image of a distribution they are installed.
 START: Final = f"""
 for tool in ip ping iperf3 rping ib_write_bw; do
     command -v $tool >/dev/null && continue
@@ -44,16 +44,16 @@ _VOLUMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PodRequirements:
-    """What each pod of the verification is.
+    """Requirements of each pod of the verification.
 
     Attributes:
-        image: with the measuring tools, or with apt-get.
-        device_class: of the NICs.
-        nics: how many a pod claims, 0 for all of the node.
-        gpu_class: of GPUs.
-        gpus: how many a pod claims.
-        program: of the collectives; empty for none.
-        base: a Pod that has what else is needed: volumes, environment, tolerations.
+        image: image with the measuring tools, or with apt-get to install them.
+        device_class: DeviceClass of the NICs.
+        nics: number of NICs that a pod claims, 0 for all of the node.
+        gpu_class: DeviceClass of the GPUs.
+        gpus: number of GPUs that a pod claims.
+        program: program of the collectives, "" for none.
+        base: a Pod with further requirements: volumes, environment, tolerations.
     """
 
     image: str
@@ -82,7 +82,7 @@ def base_pod(text: str) -> Document:
 
 
 def namespace_document(name: str) -> Document:
-    """Return the namespace: its pods have capabilities beyond the baseline."""
+    """Return the namespace; its pods have capabilities beyond the baseline policy."""
     labels = {
         "app.kubernetes.io/name": "dranet-verify",
         "pod-security.kubernetes.io/enforce": "privileged",
@@ -149,14 +149,14 @@ def pod_document(name: str, node: str, requirements: PodRequirements) -> Documen
 
 
 def _affinity_of(node: str) -> Document:
-    """Return what binds a pod to a node."""
+    """Return the affinity that binds a pod to a node."""
     name = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = [{"matchFields": [name]}]
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
 
 
 def _container(base: Document, requirements: PodRequirements) -> Document:
-    """Return the container, with what its base has besides."""
+    """Return the container, merged with that of the base Pod."""
     volumes = _VOLUMES if requirements.program else ()
     security = base.get("securityContext", {})
     added = security.get("capabilities", {}).get("add", ())
@@ -166,7 +166,7 @@ def _container(base: Document, requirements: PodRequirements) -> Document:
         "name": "verify",
         "image": requirements.image or base["image"],
         "command": ["sh", "-c", START],
-        # ping needs NET_RAW; tools that set no limit of their own keep that of the runtime.
+        # ping needs NET_RAW. The limit of locked memory stays that of the runtime.
         "securityContext": {**security, "capabilities": {"add": sorted({*added, "NET_RAW"})}},
         "readinessProbe": {"exec": {"command": ["test", "-e", READY]}, "periodSeconds": 2},
         "resources": {**resources, "claims": [*resources.get("claims", ()), {"name": CLAIM}]},
@@ -190,9 +190,9 @@ def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> Wor
     """Return a pod with its NICs, by its claim and the slices.
 
     Args:
-        pod: as the API server has it.
-        claim: of the pod.
-        slices: all of the cluster.
+        pod: the pod as JSON.
+        claim: its claim.
+        slices: all slices of the cluster.
     """
     by_device = dict(_devices(slices))
     nodes_of_place = _numa_nodes_of_places(slices, pod["spec"]["nodeName"])
@@ -221,7 +221,7 @@ def _key(device: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _devices(slices: Sequence[Document]) -> Iterator[tuple[tuple[str, str, str], Document]]:
-    """Yield the attributes of each device, qualified, after its driver, pool and name."""
+    """Yield ((driver, pool, device), attributes by qualified name) of each device."""
     for document in slices:
         spec = document["spec"]
         for device in spec.get("devices", []):
@@ -296,6 +296,6 @@ def _nic(name: str, attributes: Document, state: Document) -> ClaimedNic:
 
 
 def _card(name: str, attributes: Document) -> str:
-    """Return what all ports and functions of a card have in common; its name if that is unknown."""
+    """Return the identity of the card of a device; its device name if that is unknown."""
     address = str(attributes.get(f"{DRIVER_NAME}/pciAddress", ""))
     return str(attributes.get(f"{DRIVER_NAME}/sysImageGUID") or address.rpartition(".")[0] or name)

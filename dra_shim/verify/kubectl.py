@@ -1,7 +1,6 @@
-"""The cluster by `kubectl`: documents in and out, and commands in pods.
+"""Access to a cluster through `kubectl`, which supports every kind of credentials of a kubeconfig.
 
-kubectl knows every kind of access that a kubeconfig can name. It runs in a process group of its
-own: Ctrl-C ends the verification, and the clean-up still needs kubectl.
+kubectl runs in a process group of its own, so that Ctrl-C does not end it: the clean-up needs it.
 """
 
 import json
@@ -18,7 +17,7 @@ NO_KUBECTL = "kubectl is not on the PATH: install it"
 
 
 class KubectlError(DranetError):
-    """kubectl failed, or there is none."""
+    """kubectl failed, or is not installed."""
 
     kind = "api"
 
@@ -32,7 +31,7 @@ class Kubectl:
         self._command = ("kubectl", *flags, f"--namespace={namespace}")
 
     def get(self, *words: str) -> list[Document]:
-        """Return the items of a kind.
+        """Return the objects of a kind.
 
         Raises:
             KubectlError: it cannot be read.
@@ -56,10 +55,10 @@ class Kubectl:
         self._checked("create", "--filename=-", stdin=json.dumps(manifest))
 
     def delete_namespace(self, name: str, limit_s: float) -> None:
-        """Delete a namespace with all that is in it; return once it is gone.
+        """Delete a namespace with its objects, and wait until it is gone.
 
         Raises:
-            KubectlError: it is still there after the limit.
+            KubectlError: it still exists after the limit.
         """
         words = ("delete", "namespace", name, "--ignore-not-found", f"--timeout={limit_s:.0f}s")
         self._checked(*words, limit_s=limit_s + 10)
@@ -82,8 +81,8 @@ class Kubectl:
     def _checked(self, *words: str, stdin: str = "", limit_s: float = LIMIT_S) -> str:
         done = self._run(*words, stdin=stdin, limit_s=limit_s)
         if done.exit_code:
-            said = " ".join(done.stderr.split()) or f"exit status {done.exit_code}"
-            raise KubectlError(f"kubectl {words[0]}: {said}")
+            error_text = " ".join(done.stderr.split()) or f"exit status {done.exit_code}"
+            raise KubectlError(f"kubectl {words[0]}: {error_text}")
         return done.stdout
 
     def _run(self, *words: str, stdin: str = "", limit_s: float) -> CommandResult:

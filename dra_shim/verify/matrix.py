@@ -1,4 +1,4 @@
-"""The matrix of a verification as an SVG picture: a cell for each pair of NICs."""
+"""SVG matrix of a verification, with a cell for each pair of NICs."""
 
 from collections.abc import Sequence
 from html import escape
@@ -18,9 +18,10 @@ SEVERITY = (Outcome.FAILED, Outcome.NOT_MEASURED, Outcome.PASSED)
 
 
 def draw(lines: Sequence[Line]) -> str:
-    """Return the picture: rows send, columns receive; the diagonal is the checks of one end.
+    """Return the SVG text: rows send, columns receive; checks of one end are on the diagonal.
 
-    A cell has the colour of its worst check, and its failed checks as text; its title lists all.
+    A cell has the colour of its worst check and the name of its first failed one. Its title lists
+    all checks.
     """
     names = sorted({name for line in lines for name in (line.source, line.target) if name})
     margin = LETTER * max(map(len, names), default=0) + 20

@@ -1,4 +1,4 @@
-"""The course of a verification: facts of all pods first, then the pairs, round by round.
+"""Measurement of all pods: their facts first, then the pairs of NICs, round by round.
 
 All pairs of a round are measured together, phase by phase.
 """
@@ -34,50 +34,53 @@ class UnreadablePodError(DranetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """How a verification runs.
+class MeasurementPlan:
+    """Settings of a verification.
 
     Attributes:
-        bars: what must be reached.
-        pace: how long each measurement takes.
-        full: all pairs, else each pod with the next one.
-        exclusive: whether pods must see only RDMA devices that they claim.
-        ranks: of each pod in the collectives; 0 for no collectives.
+        bars: thresholds of the measurements.
+        durations: duration of each measurement.
+        full: all pairs of pods, otherwise each pod with the next one.
+        exclusive: whether a pod that sees RDMA devices it does not claim is a failure.
+        ranks: ranks of each pod in the collectives; 0 for no collectives.
     """
 
     bars: Bars
-    pace: MeasureDurations = QUICK
+    durations: MeasureDurations = QUICK
     full: bool = False
     exclusive: bool = False
     ranks: int = 0
 
 
 def measure(
-    workers: Sequence[WorkerPod], runner: PodRunner, course: Course, progress: Callable[[str], None]
+    workers: Sequence[WorkerPod],
+    runner: PodRunner,
+    plan: MeasurementPlan,
+    progress: Callable[[str], None],
 ) -> list[Line]:
     """Return the lines of all checks.
 
     Args:
-        workers: the pods, which run.
+        workers: the running pods.
         runner: runs commands in them.
-        course: what is measured.
-        progress: takes a line for a person.
+        plan: settings of the verification.
+        progress: called with each line of the progress.
 
     Raises:
         UnreadablePodError: a pod does not answer, or lacks a measuring program.
     """
-    watch = _Stopwatch(progress)
+    stopwatch = _Stopwatch(progress)
     with ThreadPoolExecutor(PARALLEL) as pool:
         found_facts = pool.map(partial(_facts_of, runner), workers)
         facts = dict(zip(workers, found_facts, strict=True))
-        watch.say(f"facts of {len(workers)} pods")
+        stopwatch.report(f"facts of {len(workers)} pods")
         lines = [
             line
             for worker in workers
-            for line in check_worker(worker, facts[worker], course.bars, exclusive=course.exclusive)
+            for line in check_worker(worker, facts[worker], plan.bars, exclusive=plan.exclusive)
         ]
-        phases = PairChecks(runner, course.bars, course.pace).phases()
-        rounds = rounds_of(workers, facts, full=course.full)
+        phases = PairChecks(runner, plan.bars, plan.durations).phases()
+        rounds = rounds_of(workers, facts, full=plan.full)
         lines += _without_peer(workers, rounds)
         for number, pairs in enumerate(rounds, 1):
             progress(f"round {number} of {len(rounds)}: {_names(pairs)}")
@@ -85,11 +88,11 @@ def measure(
                 if pairs:
                     found, pairs = _run_phase(phase, pairs, pool)
                     lines += found
-                    watch.say(phase.name)
-    if course.ranks:
-        lines += _collectives(workers, list(facts.values()), runner, course, lines, progress)
-        watch.say("collectives")
-    progress(f"measured in {watch.total_s:.0f} s")
+                    stopwatch.report(phase.name)
+    if plan.ranks:
+        lines += _collectives(workers, list(facts.values()), runner, plan, lines, progress)
+        stopwatch.report("collectives")
+    progress(f"measured in {stopwatch.total_s:.0f} s")
     return lines
 
 
@@ -99,10 +102,10 @@ def rounds_of(
     """Return the pairs of NICs in rounds, in which no card is in two pairs.
 
     Args:
-        workers: the pods. NICs of one rail meet: those with one name where the pods have different
-            numbers of NICs, else those at one place in the order of the rails.
-        facts: what they see.
-        full: all pairs of pods, else each pod with the next one.
+        workers: the pods. A pair is of one rail: NICs of one name if the pods have different
+            numbers of NICs, otherwise NICs at one place in the order of the rails.
+        facts: interfaces and RDMA devices of each pod.
+        full: all pairs of pods, otherwise each pod with the next one.
     """
     ends = {
         worker: [NicEnd(worker, nic, facts[worker], rail) for rail, nic in enumerate(worker.nics)]
@@ -143,24 +146,24 @@ def _without_peer(workers: Sequence[WorkerPod], rounds: Sequence[Round[NicEnd]])
 def _run_phase(
     phase: CheckPhase, pairs: Round[NicEnd], pool: ThreadPoolExecutor
 ) -> tuple[list[Line], Round[NicEnd]]:
-    """Return the lines of all pairs, and the pairs that have a next phase."""
+    """Return the lines of all pairs, and the pairs that continue with the next phase."""
     found = list(pool.map(lambda pair: list(_timed(phase.check(*pair))), pairs))
-    going_on = [
+    continuing = [
         pair
         for pair, lines in zip(pairs, found, strict=True)
         if not phase.gate or all(line.outcome is Outcome.PASSED for line in lines)
     ]
-    return [line for lines in found for line in lines], going_on
+    return [line for lines in found for line in lines], continuing
 
 
 def _names(pairs: Round[NicEnd]) -> str:
-    """Return the pairs for the progress, not more than three."""
+    """Return the names of at most three pairs for the progress."""
     names = ", ".join(f"{one.name} and {other.name}" for one, other in pairs[:3])
     return f"{names} and {len(pairs) - 3} more" if len(pairs) > 3 else names
 
 
 class _Stopwatch:
-    """Tells how long each phase took."""
+    """Reporter of the duration of each phase."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
@@ -171,41 +174,45 @@ class _Stopwatch:
         """Return the seconds since the start."""
         return self._last - self._begin
 
-    def say(self, phase: str) -> None:
-        """Tell the seconds since the last phase."""
+    def report(self, phase: str) -> None:
+        """Report the seconds since the last phase."""
         now = time.monotonic()
         self._progress(f"  {phase}: {now - self._last:.1f} s")
         self._last = now
 
 
 def _collectives(
-    workers: Sequence[WorkerPod], facts: Sequence[PodFacts], runner: PodRunner, course: Course,
-    before: Sequence[Line], progress: Callable[[str], None],
-) -> Iterator[Line]:  # fmt: skip
+    workers: Sequence[WorkerPod],
+    facts: Sequence[PodFacts],
+    runner: PodRunner,
+    plan: MeasurementPlan,
+    earlier: Sequence[Line],
+    progress: Callable[[str], None],
+) -> Iterator[Line]:
     """Yield the lines of the collectives, which hang where pods do not reach each other."""
-    if any(line.outcome is Outcome.FAILED and line.check in CONNECTING for line in before):
+    if any(line.outcome is Outcome.FAILED and line.check in CONNECTING for line in earlier):
         why = "some NICs do not reach each other"
         yield Line("collectives", "all pods", "", Outcome.NOT_MEASURED, meaning=why)
         return
-    progress(f"all-gather and all-reduce of {len(workers) * course.ranks} ranks")
-    rounds = course.pace.rounds
+    progress(f"all-gather and all-reduce of {len(workers) * plan.ranks} ranks")
+    rounds = plan.durations.rounds
     yield from _timed(
-        check_collectives(workers, facts, runner, course.bars, ranks=course.ranks, rounds=rounds)
+        check_collectives(workers, facts, runner, plan.bars, ranks=plan.ranks, rounds=rounds)
     )
 
 
 def _facts_of(runner: PodRunner, worker: WorkerPod) -> PodFacts:
-    """Return what a pod sees; incomplete facts would look like missing devices."""
-    said = ""
+    """Return the facts of a pod; incomplete facts, which lack devices, are read again."""
+    error_text = ""
     for _ in range(ATTEMPTS):
         shown = runner.run(worker.pod, ("sh", "-c", FACTS_SCRIPT), FACTS_LIMIT_S)
         facts = parse_facts(shown.stdout)
         if facts.complete:
             _check_programs(worker, facts)
             return facts
-        said = " ".join(shown.stderr.split()) or f"exit status {shown.exit_code}"
+        error_text = " ".join(shown.stderr.split()) or f"exit status {shown.exit_code}"
     raise UnreadablePodError(
-        f"pod {worker.pod} on node {worker.node} does not answer: {said}; check that "
+        f"pod {worker.pod} on node {worker.node} does not answer: {error_text}; check that "
         "`kubectl exec` works on the node"
     )
 
@@ -226,7 +233,7 @@ def _check_programs(worker: WorkerPod, facts: PodFacts) -> None:
 
 
 def _timed(lines: Iterable[Line]) -> Iterator[Line]:
-    """Yield the lines with the seconds that each of them took."""
+    """Yield the lines with the duration of each check."""
     start = time.monotonic()
     for line in lines:
         end = time.monotonic()

@@ -1,4 +1,4 @@
-"""Checks of one end: what a pod has, compared with its claim. They need no traffic."""
+"""Checks of one end without traffic: the devices of a pod, compared with its claim."""
 
 from collections.abc import Iterator
 
@@ -23,14 +23,14 @@ def passed(check: str, source: str, target: str = "", value: str = "", bar: str 
 
 
 def name_of(worker: WorkerPod, nic: ClaimedNic) -> str:
-    """Return how the report names a NIC: its node and its interface, else its RDMA device."""
+    """Return the name of a NIC in the report: node and interface, or RDMA device without one."""
     return f"{worker.node}/{nic.interface or nic.rdma or nic.device}"
 
 
 def speed_of(nic: ClaimedNic, facts: PodFacts) -> float:
-    """Return the speed of a NIC's link in Gbit/s, 0 if the kernel does not know it."""
+    """Return the link speed of a NIC in Gbit/s, 0 if it is unknown."""
     port, link = facts.ports.get(nic.rdma), facts.links.get(nic.interface)
-    # The rate of a soft-RoCE device is invented; that of its interface is not.
+    # A soft-RoCE device reports a made-up rate, its interface the real one.
     if link is not None and link.speed_gbit:
         return link.speed_gbit
     return port.rate_gbit if port is not None and nic.fabric is Fabric.INFINIBAND else 0.0
@@ -43,9 +43,9 @@ def check_worker(
 
     Args:
         worker: the pod.
-        facts: what it sees.
-        bars: for the limit of locked memory.
-        exclusive: whether it must see only RDMA devices that it claims.
+        facts: its interfaces and RDMA devices.
+        bars: threshold of the limit of locked memory.
+        exclusive: whether RDMA devices that it does not claim are a failure.
     """
     for nic in worker.nics:
         yield from _check_nic(worker, nic, facts)

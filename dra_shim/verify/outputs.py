@@ -1,4 +1,4 @@
-"""Parsers of what the measuring programs print."""
+"""Parsers of the outputs of the measuring programs."""
 
 import json
 import re
@@ -18,7 +18,7 @@ CAP_IPC_LOCK: Final = 14  # linux/capability.h
 
 @dataclass(frozen=True, slots=True)
 class LinkOutput:
-    """An interface in a pod. `speed_gbit` is 0 where the kernel does not know it."""
+    """An interface in a pod; speed_gbit is 0 if it is unknown."""
 
     up: bool
     mtu: int
@@ -28,7 +28,7 @@ class LinkOutput:
 
 @dataclass(frozen=True, slots=True)
 class RdmaPortOutput:
-    """Port 1 of an RDMA device. GIDs are by index, with their type; zero GIDs are left out."""
+    """Port 1 of an RDMA device; gids is index → (GID, type) without zero GIDs."""
 
     active: bool
     rate_gbit: float
@@ -38,10 +38,11 @@ class RdmaPortOutput:
 
 @dataclass(slots=True)
 class PodFacts:
-    """What a pod sees: its interfaces, RDMA devices, and limit of locked memory in MiB.
+    """Facts of a pod: its interfaces, RDMA devices, and limit of locked memory in MiB.
 
-    It is complete only if the script came to its end. `missing` are measuring programs that the
-    image does not have.
+    Attributes:
+        missing: measuring programs that the image does not have.
+        complete: whether the script reached its end.
     """
 
     links: dict[str, LinkOutput] = field(default_factory=dict)
@@ -51,8 +52,8 @@ class PodFacts:
     complete: bool = False
 
 
-# Prints a line for each fact, which `parse_facts` reads. The shell itself reads small files: on a
-# busy node, a process for each takes longer than the measurements.
+# Prints a line for each fact, for `parse_facts`. The shell itself reads small files: on a busy
+# node, a process per file would take longer than the measurements.
 FACTS_SCRIPT: Final = r"""
 value() { # FILE DEFAULT
     value=
@@ -85,7 +86,7 @@ for path in /sys/class/infiniband/*; do
     state=$value
     value "$port/rate" 0
     echo "rdma $name $state $value"
-    # There are hundreds of empty entries: one process reads them all.
+    # One process reads all entries, of which hundreds are empty.
     grep -Hv '^[0:]*$' "$port"/gids/* 2>/dev/null | while IFS=: read -r path gid; do
         index=${path##*/}
         value "$port/gid_attrs/types/$index" ""
@@ -98,7 +99,7 @@ echo end
 
 
 def parse_facts(text: str) -> PodFacts:
-    """Return what FACTS_SCRIPT printed; lines that are not its own are ignored."""
+    """Return the facts in the output of FACTS_SCRIPT; other lines are ignored."""
     facts = PodFacts()
     gids: dict[str, dict[int, tuple[str, str]]] = {}
     pkeys: dict[str, set[int]] = {}
@@ -134,8 +135,8 @@ def usable_gid(port: RdmaPortOutput, address: str) -> int | None:
     """Return the index of the GID to use: RoCE v2 of the address, else the first; None without one.
 
     Args:
-        port: of the RDMA device.
-        address: of its NIC, IPv4 or IPv6; may be empty.
+        port: port of the RDMA device.
+        address: address of its NIC, IPv4 or IPv6, "" for none.
     """
     mapped = _mapped(address)
     for index, (gid, kind) in sorted(port.gids.items()):
@@ -150,7 +151,7 @@ def usable_gid(port: RdmaPortOutput, address: str) -> int | None:
 
 
 def _mapped(address: str) -> str:
-    """Return an IPv4 address as the kernel prints its GID; empty for anything else."""
+    """Return the GID of an IPv4 address as the kernel prints it; "" for other text."""
     parts = address.split(".")
     if len(parts) != 4:
         return ""
@@ -158,17 +159,17 @@ def _mapped(address: str) -> str:
     return f"0000:0000:0000:0000:0000:ffff:{first:02x}{second:02x}:{third:02x}{fourth:02x}"
 
 
-def share_partition(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Whether two ports share a partition in which one of them is a full member."""
+def share_partition(own_keys: frozenset[int], peer_keys: frozenset[int]) -> bool:
+    """Return whether two ports share a partition in which one of them is a full member."""
     return any(
-        mine & ~FULL_MEMBER == theirs & ~FULL_MEMBER and (mine | theirs) & FULL_MEMBER
-        for mine in one
-        for theirs in other
+        own & ~FULL_MEMBER == peer & ~FULL_MEMBER and (own | peer) & FULL_MEMBER
+        for own in own_keys
+        for peer in peer_keys
     )
 
 
 def parse_loss(text: str) -> float | None:
-    """Return the percentage that `ping -q` lost; None if it did not say."""
+    """Return the percentage of packets that `ping -q` lost; None if the output has none."""
     found = LOSS.search(text)
     return float(found[1]) if found else None
 
@@ -180,19 +181,19 @@ def parse_route_device(text: str) -> str:
 
 
 def parse_gateway(text: str) -> str:
-    """Return the next hop that `ip route get` shows; empty on a link of its own."""
+    """Return the next hop that `ip route get` shows; "" for a destination on the link."""
     found = VIA.search(text)
     return found[1] if found else ""
 
 
 def parse_neighbour(text: str) -> str:
-    """Return the link-layer address that `ip neigh show` has; empty while there is none."""
+    """Return the link-layer address that `ip neigh show` prints; "" if there is none."""
     found = LLADDR.search(text)
     return found[1].lower() if found else ""
 
 
 def parse_iperf3(text: str) -> float | None:
-    """Return the Gbit/s received by an `iperf3 --json` run; None if it measured none."""
+    """Return the Gbit/s that `iperf3 --json` received; None without a measurement."""
     try:
         end = json.loads(text)["end"]
         return float(end["sum_received"]["bits_per_second"]) / 1e9
@@ -206,14 +207,14 @@ def counted_seconds(duration: int) -> int:
 
 
 def parse_write(text: str, seconds: int) -> float | None:
-    """Return the average Gbit/s of `ib_write_bw --report_gbits -D`; None if it has none.
+    """Return the average Gbit/s of `ib_write_bw --report_gbits -D`; None without a result.
 
-    perftest computes rates by the CPU's clock. Where it does not know that, as in a VM, it prints
-    0, and the rate is that of the messages that it counted.
+    perftest computes rates by the CPU's clock frequency. If that is unknown, as in a VM, it prints
+    0, and the rate follows from the number of messages.
 
     Args:
         text: its output.
-        seconds: in which it counted.
+        seconds: duration in which it counted messages.
     """
     rows = [row for row in map(str.split, text.splitlines()) if _numeric(row, 4)]
     if not rows:
@@ -223,13 +224,13 @@ def parse_write(text: str, seconds: int) -> float | None:
 
 
 def parse_latency(text: str) -> float | None:
-    """Return the typical µs of `ib_read_lat -n`, the 5th column; None if it does not know them."""
+    """Return the typical µs of `ib_read_lat -n`, the 5th column; None without a result."""
     rows = [row for row in map(str.split, text.splitlines()) if _numeric(row, 5)]
     return float(rows[-1][4]) if rows else None
 
 
 def parse_counted_latency(text: str, seconds: int) -> float | None:
-    """Return the average µs of `ib_read_lat -D` by the reads that it counted; None without any."""
+    """Return the average µs of `ib_read_lat -D` by its number of reads; None without reads."""
     rows = [row for row in map(str.split, text.splitlines()) if _numeric(row, 2)]
     reads = int(rows[-1][1]) if rows else 0
     return seconds * 1e6 / reads if reads else None
@@ -238,7 +239,7 @@ def parse_counted_latency(text: str, seconds: int) -> float | None:
 def parse_collectives(text: str) -> tuple[str, dict[str, float]] | None:
     """Return backend, and GB/s of each operation, as `collectives.py` printed them.
 
-    None if the program did not come to its end.
+    None if the program did not reach its end.
     """
     found = COLLECTIVES_RESULT.search(text)
     if found is None:

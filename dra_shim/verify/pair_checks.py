@@ -1,9 +1,8 @@
 """Checks between two NICs: reachability, MTU, loss, TCP and RDMA.
 
 Each check runs a program of iputils, iproute2, iperf3, librdmacm or perftest in the pods. The
-checks are in phases. A phase ends for all pairs that are measured together before the next one
-begins, so that latency is measured without other traffic. A pair that fails a gate has no later
-phases.
+checks are in phases. A phase ends for all pairs of a round before the next one begins, so that
+latency is measured without other traffic. A pair that fails a gate has no later phases.
 """
 
 import math
@@ -28,8 +27,8 @@ from dra_shim.verify.types import (
 
 IP_AND_ICMP: Final = {4: 28, 6: 48}  # bytes of headers
 START_S: Final = 60.0  # for `kubectl exec` to start server and client
-FLOOD_PAUSE_S: Final = 0.01  # a flood sends its next packet at the answer, at most so much later
-# The server may start later than the client: the client tries again, and prints its last output.
+FLOOD_PAUSE_S: Final = 0.01  # longest pause of a flood before the next packet
+# The server may start later than the client: the client is retried, and its last output printed.
 UNTIL_SERVED: Final = 'until said=$("$@" 2>/dev/null); do sleep 0.3; done; echo "$said"'
 PROGRAM_S: Final = 1.0  # for server and client of one measurement to start, in shells that run
 PINGS_S: Final = 0.4
@@ -38,8 +37,8 @@ ATTEMPTS: Final = 3
 RPINGS: Final = "5"
 RPING_S: Final = 20.0  # limit of an attempt; earlier phases have started the shells
 PERFTEST_PORT: Final = 18515  # of the first rail; its server listens on all addresses of the pod
-# Runs a client of rping until its last ping: in one of some hundred runs it hangs after that, since
-# librdmacm destroys the connection while another thread handles its end.
+# Runs an rping client until its last ping: about once in some hundred runs it hangs afterwards,
+# because librdmacm destroys the connection while another thread handles its end.
 UNTIL_PINGED: Final = """
 sh -c 'echo $$; exec stdbuf -oL rping -c -v -C "$@"' - "$@" | {
     read -r pid
@@ -52,13 +51,13 @@ sh -c 'echo $$; exec stdbuf -oL rping -c -v -C "$@"' - "$@" | {
 
 @dataclass(frozen=True, slots=True)
 class MeasureDurations:
-    """How long each measurement takes.
+    """Durations of the measurements.
 
     Attributes:
-        pings: packets.
-        pings_s: for them, on a healthy network.
-        seconds: of TCP and of RDMA writes.
-        reads: RDMA reads.
+        pings: number of packets.
+        pings_s: seconds for them on a healthy network.
+        seconds: duration of TCP and RDMA writes.
+        reads: number of RDMA reads.
         rounds: repetitions of a collective operation.
     """
 
@@ -69,7 +68,7 @@ class MeasureDurations:
     rounds: int
 
 
-# Of 2,000 packets, a loss of 1 % leaves less than 0.2 % once in 50,000 runs.
+# With 2,000 packets, a loss of 1 % is measured as less than 0.2 % once in 50,000 runs.
 QUICK: Final = MeasureDurations(pings=2000, pings_s=5, seconds=1, reads=200, rounds=5)
 FULL: Final = MeasureDurations(pings=10000, pings_s=25, seconds=5, reads=5000, rounds=20)
 
@@ -81,7 +80,7 @@ class NicEnd:
     Attributes:
         worker: the pod that has it.
         nic: the NIC.
-        facts: what the pod sees.
+        facts: facts of the pod.
         rail: index of the NIC in the pod.
     """
 
@@ -92,12 +91,12 @@ class NicEnd:
 
     @property
     def name(self) -> str:
-        """Return how the report names it."""
+        """Return its name in the report."""
         return name_of(self.worker, self.nic)
 
     @property
     def is_up(self) -> bool:
-        """Whether interface and RDMA device are there and have a carrier."""
+        """Return whether interface and RDMA device exist and are up."""
         link, port = self.facts.links.get(self.nic.interface), self.facts.ports.get(self.nic.rdma)
         if (self.nic.interface and link is None) or (self.nic.rdma and port is None):
             return False
@@ -114,9 +113,9 @@ class CheckPhase:
     """A part of the checks.
 
     Attributes:
-        name: in the progress.
+        name: name in the progress.
         check: yields the lines of a pair of NICs.
-        seconds: that it takes on a healthy network, at most.
+        seconds: longest duration on a healthy network.
         gate: whether a pair has later phases only if all lines of this one passed.
     """
 
@@ -129,17 +128,17 @@ class CheckPhase:
 class PairChecks:
     """The checks from one NIC to another."""
 
-    def __init__(self, runner: PodRunner, bars: Bars, pace: MeasureDurations) -> None:
+    def __init__(self, runner: PodRunner, bars: Bars, durations: MeasureDurations) -> None:
         self._runner = runner
         self._bars = bars
-        self._pace = pace
+        self._durations = durations
 
     def phases(self) -> tuple[CheckPhase, ...]:
         """Return the phases in their order."""
-        timed = self._pace.seconds + PROGRAM_S
+        timed = self._durations.seconds + PROGRAM_S
         return (
             CheckPhase("reach", self._connect, 2 * PINGS_S + PROGRAM_S, gate=True),
-            CheckPhase("loss", self._packets, self._pace.pings_s),
+            CheckPhase("loss", self._packets, self._durations.pings_s),
             CheckPhase("tcp", self._streams, timed),
             CheckPhase("rping", self._verbs, PROGRAM_S, gate=True),
             CheckPhase("write", self._writes, timed),
@@ -172,14 +171,14 @@ class PairChecks:
 
     def _packets(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         if source.nic.address and target.nic.address:
-            yield self._judged("loss", ("loss", "loss"), source, target, self._loss)
+            yield self._measured("loss", ("loss", "loss"), source, target, self._loss)
         elif source.nic.interface:
             yield _skipped("reach", source, target, "a NIC has no IP address: set one on its node")
 
     def _streams(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         if source.nic.address and target.nic.address:
             bar = "ipoib" if source.nic.fabric is Fabric.INFINIBAND else "tcp"
-            yield self._judged(bar, ("slow", "no-tcp"), source, target, self._tcp)
+            yield self._measured(bar, ("slow", "no-tcp"), source, target, self._tcp)
 
     def _reach(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         for one, other in ((source, target), (target, source)):
@@ -215,7 +214,7 @@ class PairChecks:
         return lost is not None and lost < 100
 
     def _why_unreachable(self, source: NicEnd, target: NicEnd) -> str:
-        """Return the cause, by who answers for the next hop on the wire."""
+        """Return the cause, by the link-layer address that answers for the next hop."""
         routed = self._run(
             source, "ip", "route", "get", target.nic.address, "from", source.nic.address
         )
@@ -226,7 +225,7 @@ class PairChecks:
         own = target.facts.links[target.nic.interface].mac
         if mac == own:
             return "firewall"
-        # Linux answers for all its addresses on each NIC.
+        # Linux answers ARP requests for all its addresses on each NIC.
         if mac in {link.mac for link in target.facts.links.values()}:
             return "crossed"
         for nic in source.worker.nics:
@@ -244,10 +243,10 @@ class PairChecks:
         return outputs.parse_neighbour(shown.stdout)
 
     def _loss(self, source: NicEnd, target: NicEnd) -> float | None:
-        # Without a limit of ping's own: at its limit, packets on the way would count as lost.
-        limit_s = START_S + self._pace.pings * FLOOD_PAUSE_S
+        # Without a limit of ping itself: at its limit, packets on the way would count as lost.
+        limit_s = START_S + self._durations.pings * FLOOD_PAUSE_S
         done = self._run(
-            source, "ping", "-q", "-f", "-c", str(self._pace.pings),
+            source, "ping", "-q", "-f", "-c", str(self._durations.pings),
             "-I", source.nic.interface, target.nic.address, limit_s=limit_s,
         )  # fmt: skip
         return outputs.parse_loss(done.stdout)
@@ -256,7 +255,7 @@ class PairChecks:
         done = self._served(
             target, ("iperf3", "--server", "--one-off", "--bind", target.nic.address),
             source, ("iperf3", "--client", target.nic.address, "--bind", source.nic.address,
-                     "--connect-timeout", "2000", "--time", str(self._pace.seconds), "--json"),
+                     "--connect-timeout", "2000", "--time", str(self._durations.seconds), "--json"),
         )  # fmt: skip
         return outputs.parse_iperf3(done.stdout)
 
@@ -276,33 +275,34 @@ class PairChecks:
 
     def _writes(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         if source.nic.rdma and target.nic.rdma:
-            yield self._judged("write", ("slow", "no-rdma"), source, target, self._write)
+            yield self._measured("write", ("slow", "no-rdma"), source, target, self._write)
 
     def _reads(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         if source.nic.rdma and target.nic.rdma:
-            yield self._judged("latency", ("late", "no-rdma"), source, target, self._latency)
+            yield self._measured("latency", ("late", "no-rdma"), source, target, self._latency)
 
     def _rping(self, source: NicEnd, target: NicEnd) -> bool:
-        """Whether connections and messages by the connection manager of RDMA work."""
+        """Return whether a connection of the RDMA connection manager works."""
         words = (RPINGS, "-a", target.nic.address)
         client = ("sh", "-c", UNTIL_PINGED, "-", *words)
         served = self._served(target, ("rping", "-s", "-C", *words), source, client, RPING_S)
         return served.exit_code == 0
 
     def _write(self, source: NicEnd, target: NicEnd) -> float | None:
-        seconds = self._pace.seconds
-        # 16 messages of 64 KiB in flight fill 800 Gbit/s at 10 µs, and do not flood a slow link.
+        seconds = self._durations.seconds
+        # 16 messages of 64 KiB in flight are enough for 800 Gbit/s at 10 µs, and not too many for a
+        # slow link.
         command = ("ib_write_bw", "--report_gbits", "--tx-depth", "16", "-D", str(seconds))
         done = self._perftest(command, source, target)
         value = outputs.parse_write(done.stdout, outputs.counted_seconds(seconds))
         return value or _without_report(done)
 
     def _latency(self, source: NicEnd, target: NicEnd) -> float | None:
-        command = ("ib_read_lat", "-n", str(self._pace.reads))
+        command = ("ib_read_lat", "-n", str(self._durations.reads))
         done = self._perftest(command, source, target)
         value = outputs.parse_latency(done.stdout)
-        if value is None and not done.exit_code:  # perftest does not know the CPU's clock
-            seconds = self._pace.seconds
+        if value is None and not done.exit_code:  # the CPU's clock frequency is unknown
+            seconds = self._durations.seconds
             done = self._perftest(("ib_read_lat", "-D", str(seconds)), source, target)
             counted = outputs.counted_seconds(seconds)
             value = outputs.parse_counted_latency(done.stdout, counted)
@@ -322,10 +322,10 @@ class PairChecks:
         self, server: NicEnd, serve: Sequence[str], client: NicEnd, ask: Sequence[str],
         limit_s: float = 0.0,
     ) -> CommandResult:  # fmt: skip
-        """Run a server for one client; return how the client ended."""
-        limit = limit_s or START_S + 3 * self._pace.seconds
+        """Run a server and its client; return the result of the client."""
+        limit = limit_s or START_S + 3 * self._durations.seconds
         with ThreadPoolExecutor(1) as pool:
-            # In the pod it ends by itself: a client that never comes must not keep the port.
+            # `timeout` ends it in the pod: without a client it would occupy the port.
             guarded = ("timeout", f"{limit:.0f}", *serve)
             pool.submit(self._runner.run, server.worker.pod, guarded, limit + 5)
             retried = ("timeout", f"{limit:.0f}", "sh", "-c", UNTIL_SERVED, "-", *ask)
@@ -334,7 +334,7 @@ class PairChecks:
     def _run(self, end: NicEnd, *command: str, limit_s: float = 20.0) -> CommandResult:
         return self._runner.run(end.worker.pod, command, limit_s)
 
-    def _judged(
+    def _measured(
         self,
         name: str,
         causes: tuple[str, str],
@@ -342,15 +342,16 @@ class PairChecks:
         target: NicEnd,
         measured: Callable[[NicEnd, NicEnd], float | None],
     ) -> Line:
-        """Return the line of a measurement, of which the first that passes counts.
+        """Return the line of a measurement, which is repeated until it reaches the bar.
+
+        It is repeated, at most ATTEMPTS times, because other traffic may disturb it.
 
         Args:
-            name: of the bar.
-            causes: of a value that does not reach the bar, and of no value.
-            source: where it starts.
-            target: the other end.
-            measured: makes the measurement; None if there is no connection, NaN if there is no
-                report. It is repeated, because one may meet other traffic.
+            name: name of the bar.
+            causes: cause of a value that misses the bar, and cause of a missing value.
+            source: the end that sends.
+            target: the end that receives.
+            measured: returns the value; None without a connection, NaN without a report.
         """
         speed = min(speed_of(end.nic, end.facts) for end in (source, target))
         bar = self._bars.of(name, source.nic.fabric, speed)
@@ -374,7 +375,7 @@ class PairChecks:
 
 
 def _without_report(done: CommandResult) -> float | None:
-    """Return NaN for a program that ended well, None for one that failed."""
+    """Return NaN for a program that succeeded, None for one that failed."""
     return None if done.exit_code else math.nan
 
 

@@ -1,4 +1,4 @@
-"""The pods of a verification, from their creation to their end."""
+"""Pods of a verification: creation, wait until they are ready, deletion."""
 
 import secrets
 import time
@@ -38,15 +38,15 @@ def running_pods(
     limit_s: float,
     progress: Callable[[str], None],
 ) -> Iterator[list[WorkerPod]]:
-    """Have a pod on each node, with NICs by a claim; delete all in the end, whatever happens.
+    """Run a pod with claimed NICs on each node in the context; all objects are deleted at its end.
 
     Args:
         kubectl: access to the cluster, in the namespace.
-        namespace: which is created and deleted.
+        namespace: namespace to create and delete.
         nodes: a node that is named twice has two pods.
-        requirements: what a pod is.
+        requirements: requirements of a pod.
         limit_s: seconds for all pods to become ready.
-        progress: takes a line for a person.
+        progress: called with each line of the progress.
 
     Raises:
         KubectlError: a document was refused, or a pod did not become ready in time.
@@ -97,7 +97,7 @@ def _has_condition(pod: Document, kind: str, status: str) -> bool:
 
 
 def _why_not_ready(pods: Sequence[Document]) -> str:
-    """Return which pod is not ready and why, as scheduler or kubelet say."""
+    """Return the name of a pod that is not ready, with the reason of scheduler or kubelet."""
     for pod in pods:
         if _has_condition(pod, "Ready", "True"):
             continue

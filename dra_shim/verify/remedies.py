@@ -1,4 +1,4 @@
-"""Remedies of failed checks: one entry for each cause, with its meaning and what to do."""
+"""Causes of failed checks, each with its meaning and its remedy."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The report of a verification as text and as a document: failures first, the worst on top."""
+"""Report of a verification as text and as a document, ordered by severity."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,12 @@ ORDER = {Outcome.FAILED: 0, Outcome.NOT_MEASURED: 1, Outcome.PASSED: 2}
 
 
 def ordered(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines, failures first, the lowest ratio of value and bar on top."""
+    """Return the lines, failures first, and of these those with the lowest ratio first."""
     return sorted(lines, key=lambda line: (ORDER[line.outcome], line.ratio))
 
 
 def count_of(lines: Sequence[Line], outcome: Outcome) -> int:
-    """Return how many lines have an outcome."""
+    """Return the number of lines with an outcome."""
     return sum(line.outcome is outcome for line in lines)
 
 
@@ -32,7 +32,7 @@ def as_text(lines: Sequence[Line], *, verbose: bool) -> list[str]:
 
     Args:
         lines: the results.
-        verbose: whether passed checks have rows too, and all rows the duration of the check.
+        verbose: whether passed checks have rows too, and rows have the duration of the check.
     """
     shown = [line for line in ordered(lines) if verbose or line.outcome is not Outcome.PASSED]
     rows = [["RESULT", "CHECK", "FROM", "TO", "MEASURED", "BAR"]]

@@ -27,7 +27,7 @@ def all_pairs(items: Sequence[Item]) -> list[Round[Item]]:
 
 
 def ring(items: Sequence[Item]) -> list[Round[Item]]:
-    """Return rounds in which each item meets the next one: as many pairs as items."""
+    """Return rounds in which each item is paired with the next one: as many pairs as items."""
     if len(items) < 3:
         return all_pairs(items)
     pairs = list(zip(items, [*items[1:], items[0]], strict=True))
@@ -41,9 +41,9 @@ def disjoint(
     """Return the pairs in batches, in which no key occurs in two pairs.
 
     Args:
-        pairs: in the order in which they are measured.
-        key: of what two pairs cannot share.
-        most: pairs in a batch.
+        pairs: the pairs in their order.
+        key: returns the resource of an item that two pairs of a batch cannot share.
+        most: largest number of pairs in a batch.
     """
     batches: list[tuple[Round[Item], set[Hashable]]] = []
     for pair in pairs:

@@ -1,8 +1,8 @@
 """Shells in pods: one `kubectl exec` for many commands.
 
-On a busy node, `kubectl exec` takes longer than most measurements. A shell that is idle runs the
-next command of its pod; a shell whose command reached the limit, or that lost its connection, is
-closed. Of the idle ones, the oldest are closed: each is a kubectl process.
+On a busy node, `kubectl exec` takes longer than most measurements. So an idle shell runs the next
+command of its pod. A shell is closed when its command reaches the limit or its connection is lost.
+Above a number of idle shells the oldest is closed, because each is a kubectl process.
 """
 
 import os
@@ -23,8 +23,8 @@ from dra_shim.verify.types import CommandResult
 Process = subprocess.Popen[bytes]
 CHUNK: Final = 65536
 MOST_IDLE: Final = 64
-EXIT_S: Final = 5.0  # for kubectl to end after its output
-# Prints a line on both outputs after the command. The command does not read the shell's input.
+EXIT_S: Final = 5.0  # seconds for kubectl to exit after its output ended
+# Prints a mark on both outputs after the command. The command cannot read the shell's input.
 FRAMED: Final = "{command} </dev/null; printf '\\n{mark} %s\\n' $?; printf '\\n{mark} 0\\n' >&2\n"
 
 
@@ -39,7 +39,7 @@ class PodShells:
     def __init__(self, start: Callable[[str], Process]) -> None:
         self._start = start
         self._lock = RLock()  # a signal handler may interrupt `close`, and call it
-        self._idle: list[tuple[str, _Shell]] = []  # with their pods, the last used at the end
+        self._idle: list[tuple[str, _Shell]] = []  # (pod, shell), the last used at the end
         self._busy: set[_Shell] = set()
         self._closed = False
 
@@ -64,10 +64,10 @@ class PodShells:
         return result
 
     def close(self) -> None:
-        """End all shells; a command that runs in one fails, and no other begins."""
+        """End all shells: running commands fail, and no other command starts."""
         with self._lock:
             self._closed = True
-            for shell in self._busy:  # the thread that waits for it closes it
+            for shell in self._busy:  # the thread that waits for the shell closes it
                 shell.kill()
             idle, self._idle = self._idle, []
         for _, shell in idle:
@@ -100,7 +100,7 @@ class _Shell:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it takes another command."""
+        """Return whether the shell accepts another command."""
         return self._usable and self._process.poll() is None
 
     def run(self, command: Sequence[str], limit_s: float) -> CommandResult:
@@ -125,20 +125,20 @@ class _Shell:
         return CommandResult(self._process.returncode or 1, stdout, stderr)
 
     def kill(self) -> None:
-        """End its process: a command that runs in it fails."""
+        """Kill its process: a running command fails."""
         self._usable = False
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End it; no command runs in it."""
+        """End the shell; no command may be running."""
         self.kill()
         with self._process:  # waits, and closes the pipes
             pass
 
     @staticmethod
     def _read(outputs: Sequence["_Output"], until: float) -> None:
-        """Read until both outputs have their last line or end, or until the limit."""
+        """Read until both outputs have the mark or end, or until the limit."""
         with selectors.DefaultSelector() as selector:
             for output in outputs:
                 selector.register(output.descriptor, selectors.EVENT_READ, output)
@@ -160,11 +160,11 @@ class _Output:
 
     @property
     def text(self) -> str:
-        """Return what the command printed."""
+        """Return the output of the command, without the mark."""
         return self._last.sub(b"", self._bytes).decode(errors="replace")
 
     def read(self) -> bool:
-        """Read once; return whether more follows."""
+        """Read once; return whether more output is expected."""
         chunk = os.read(self.descriptor, CHUNK)
         self._bytes += chunk
         found = self._last.search(self._bytes)

@@ -1,4 +1,4 @@
-"""Values of a verification: the NICs that are checked, and what was found."""
+"""Values of a verification: checked NICs, pods and results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Fabric(StrEnum):
-    """The network that a NIC is on."""
+    """Kind of network of a NIC."""
 
     ETHERNET = "ethernet"
     ROCE = "roce"
@@ -24,17 +24,17 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimedNic:
-    """A NIC that a pod has by a claim, as claim and slice describe it.
+    """A NIC that a pod claims, as claim and slice describe it.
 
     Attributes:
-        device: the name in the ResourceSlice.
-        interface: the name in the pod, empty if it has no interface.
-        address: the first address in the pod, without prefix length; empty if there is none.
-        rdma: the RDMA device, empty if there is none.
-        fabric: the network that it is on.
-        mtu: what claim or slice says, 0 if neither does.
-        numa_node: -1 if it is not known.
-        card: what it shares with other NICs of the node, such as functions of one card.
+        device: name in the ResourceSlice.
+        interface: name in the pod, "" without an interface.
+        address: first address in the pod, without prefix length; "" if there is none.
+        rdma: RDMA device, "" if there is none.
+        fabric: kind of its network.
+        mtu: MTU by claim or slice, 0 if unknown.
+        numa_node: NUMA node, -1 if unknown.
+        card: identity of the card, which several NICs of the node may share.
     """
 
     device: str
@@ -52,11 +52,11 @@ class WorkerPod:
     """A pod of the verification.
 
     Attributes:
-        pod: its name.
-        node: where it runs.
-        address: on the pod network.
-        nics: in the order of the rails.
-        gpu_numa_nodes: of the GPUs that it claims; empty if it has none.
+        pod: name of the pod.
+        node: name of its node.
+        address: address on the pod network.
+        nics: claimed NICs, in the order of the rails.
+        gpu_numa_nodes: NUMA nodes of claimed GPUs; () without GPUs.
     """
 
     pod: str
@@ -71,16 +71,16 @@ class Line:
     """One line of the report.
 
     Attributes:
-        check: which, as in the table of `remedies`.
-        source: pod and NIC that the check starts from.
-        target: the other end; empty for a check of one end.
-        outcome: its result.
-        value: what was measured.
-        bar: what it must be.
-        meaning: what a failure means; empty if it passed.
-        remedy: what to do; empty if it passed.
-        ratio: value by bar for rates, 0 to order other failures first.
-        seconds: of the measurement; 0 if the facts of the pods were enough.
+        check: name of the check.
+        source: pod or NIC from which the check starts.
+        target: the other end; "" for a check of one end.
+        outcome: the result.
+        value: measured value, with its unit.
+        bar: threshold, with its unit.
+        meaning: meaning of a failure; "" if the check passed.
+        remedy: remedy of a failure; "" if the check passed.
+        ratio: how far the bar is reached; 0 for failures without a value, which come first.
+        seconds: duration of the check; 0 if it needs only the facts of the pods.
     """
 
     check: str
@@ -97,7 +97,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command in a pod ended."""
+    """Result of a command in a pod."""
 
     exit_code: int
     stdout: str
@@ -108,4 +108,4 @@ class PodRunner(Protocol):
     """Runs commands in pods."""
 
     def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
-        """Run a command to its end; 124 is the exit status of one that reached the limit."""
+        """Run a command to its end; exit status 124 means that it reached the limit."""

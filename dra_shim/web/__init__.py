@@ -1,8 +1,8 @@
 """Metrics and health over HTTP, for both processes: the plugin listens on nothing.
 
-metrics.py            the shim's metrics, counted from notifications of its rooms
+metrics.py            the shim's metrics, counted from notices of its rooms
 process_collector.py  metrics of this process
-plugin_metrics.py     the plugin's own metrics and its heartbeat, read from its directory
+plugin_metrics.py     metrics and heartbeat of the plugin, read from its directory
 healthz.py            liveness and readiness
 pages.py              pages by path
 server.py             HTTP
@@ -11,7 +11,7 @@ server.py             HTTP
 from dra_shim.web.healthz import HealthChecks
 from dra_shim.web.metrics import MeteredDriver, Metrics
 from dra_shim.web.pages import pages
-from dra_shim.web.plugin_metrics import PluginSigns
+from dra_shim.web.plugin_metrics import PluginTelemetry
 from dra_shim.web.server import Notice, PageFailed, ServerListening, WebServer
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "Metrics",
     "Notice",
     "PageFailed",
-    "PluginSigns",
+    "PluginTelemetry",
     "ServerListening",
     "WebServer",
     "pages",

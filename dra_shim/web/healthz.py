@@ -1,10 +1,10 @@
 """Liveness and readiness of the shim, for probes.
 
 Rules:
-1. Liveness is a response as a kubelet gets it, through the names of the sockets. This tests the
-   event loop, both servers and the file system. Failures that a restart does not repair do not
-   count.
-2. Readiness is a registration, and one complete publication.
+1. The shim is alive if it answers requests like those of the kubelet, through both sockets. This
+   tests the event loop, both servers and the file system. Failures that a restart does not repair
+   do not count.
+2. The shim is ready after the registration and one complete publication.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ class HealthChecks:
     """Checks of a running shim.
 
     Attributes:
-        answers: returns the error that a kubelet gets, "" if there is none.
+        answers: returns the error that a kubelet would get, "" if there is none.
         unregistered: returns why the driver is not registered, "" if it is.
         published: whether all devices were published at least once.
     """
@@ -38,27 +38,27 @@ class HealthChecks:
     def of(cls, sockets: Sockets, plugin: KubeletPlugin, published: Callable[[], bool]) -> Self:
         """Return the checks of a running shim."""
         return cls(
-            partial(_asked, sockets.registration),
+            partial(_probe, sockets.registration),
             partial(_unregistered, plugin, sockets.registration.parent),
             published,
         )
 
     async def alive(self) -> tuple[str, ...]:
         """Return the errors that a restart may repair, one line each."""
-        wrong = await self.answers()
-        return (f"a kubelet would not be answered: {wrong}",) if wrong else ()
+        error = await self.answers()
+        return (f"a kubelet would not be answered: {error}",) if error else ()
 
     async def ready(self) -> tuple[str, ...]:
-        """Return what is missing before pods can be served, one line each."""
-        wrong = []
+        """Return the reasons why no pod can be served yet, one line each."""
+        errors = []
         if reason := self.unregistered():
-            wrong.append(f"not registered at the kubelet: {reason}")
+            errors.append(f"not registered at the kubelet: {reason}")
         if not self.published():
-            wrong.append("devices not published yet")
-        return tuple(wrong)
+            errors.append("devices not published yet")
+        return tuple(errors)
 
 
-async def _asked(registration: Path) -> str:
+async def _probe(registration: Path) -> str:
     return await probe(registration, ANSWER_S)
 
 
@@ -66,8 +66,8 @@ def _unregistered(plugin: KubeletPlugin, registry: Path) -> str:
     status = plugin.status
     if status.registered:
         return ""
-    silent = (
+    no_answer = (
         f"no answer yet; if the kubelet does not watch {registry}, set its --root-dir as "
         f"--kubelet-root-dir ({KUBELET_ELSEWHERE})"
     )
-    return status.trouble or status.reason or silent
+    return status.socket_error or status.reason or no_answer

@@ -12,7 +12,7 @@ from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status
 from dra_shim.kubeletplugin import Driver
 from dra_shim.prepare import PrepareResult
 from dra_shim.web.process_collector import process_text
-from dranet_nri.component.metrics import Counter, Gauge, Histogram, exposition
+from dranet_nri.component.metrics import Counter, Gauge, Histogram, exposition, families_of
 from dranet_nri.component.supervisor import WorkerFailed
 from dranet_nri.model import ObjectRef
 
@@ -64,10 +64,6 @@ class CallCounts:
             "Replaced sockets for the kubelet, and failures to replace one.",
             ("result",),
             [("replaced",), ("failed",)],
-        )
-        self.families = (
-            *(self._calls, self._seconds, self._claims, self._failures),
-            *(self._registered, self._sockets),
         )
 
     def called(self, method: str, seconds: float, *, failed: bool) -> None:
@@ -121,7 +117,7 @@ class ServerCounts:
 
     Attributes:
         published: whether all devices were published at least once.
-        errors: failed requests of all workers.
+        errors: failed requests of all workers, by worker and kind.
     """
 
     def __init__(self, wall: Callable[[], float]) -> None:
@@ -130,7 +126,7 @@ class ServerCounts:
         self._wall = wall
         self._devices = Gauge(
             "dranet_driver_published_devices_total",
-            "Devices in the node's ResourceSlices; rdma: offered devices with RDMA.",
+            "Devices in the node's ResourceSlices; rdma: those with RDMA.",
             ("feature",),
         )
         self._rdma = 0
@@ -154,12 +150,8 @@ class ServerCounts:
             ("part", "kind"),
             [],
         )
-        self.families = (
-            *(self._devices, self._at, self._slices, self._writes, self._refused, self._lacking),
-            self.errors,
-        )
 
-    def offers(self, rdma: int) -> None:
+    def set_rdma_devices(self, rdma: int) -> None:
         """Set the number of published devices with RDMA."""
         self._rdma = rdma
 
@@ -187,9 +179,9 @@ class ServerCounts:
 class StatusCounts:
     """Metrics of claim status and Events."""
 
-    def __init__(self, errors: Counter) -> None:
-        """Start at 0; errors counts failed requests, by worker and kind."""
-        self._errors = errors
+    def __init__(self, failed: Callable[[str, str], None]) -> None:
+        """Start at 0; failed counts failed requests, by worker and kind."""
+        self._failed = failed
         self._status = Counter(
             "dra_shim_status_applies_total",
             "Writes of claim status by result; gone: the claim was deleted.",
@@ -202,7 +194,6 @@ class StatusCounts:
             ("result",),
             [("posted",), ("lost",)],
         )
-        self.families = (self._status, self._events)
 
     def on_status(self, notice: status.Notice) -> None:
         """Count results for claim status and Events."""
@@ -220,7 +211,7 @@ class StatusCounts:
             case status.EventLost():
                 self._events.add("lost")
             case status.StatusSyncFailed():
-                self._errors.add("status", notice.error.kind)
+                self._failed("status", notice.error.kind)
             case _:
                 assert_never(notice)
 
@@ -233,7 +224,7 @@ class NodeCounts:
         self._unhealthy: set[str] = set()
         self._device_count = 0
         self._devices = Gauge(
-            "dra_shim_devices", "Devices that the node offers, by health.", ("health",)
+            "dra_shim_devices", "Devices that the node publishes, by health.", ("health",)
         )
         self._scan_faults = Counter(
             "dra_shim_look_troubles_total",
@@ -252,12 +243,6 @@ class NodeCounts:
             "Failed workers of the shim, which were restarted.",
             ("part",),
             [],
-        )
-        self.families = (
-            self._devices,
-            self._scan_faults,
-            self._lost_sources,
-            self._worker_failures,
         )
 
     def on_node(self, notice: discovery.Notice) -> None:
@@ -299,19 +284,19 @@ class Metrics:
         """Start at 0; wall returns Unix seconds."""
         self.calls = CallCounts()
         self.server = ServerCounts(wall)
-        self.status = StatusCounts(self.server.errors)
+        self.status = StatusCounts(self.server.errors.add)
         self.node = NodeCounts()
 
     def on_node(self, notice: discovery.Notice) -> None:
         """Count changes of the node's devices, published or not."""
         if isinstance(notice, discovery.DevicesChanged):
-            self.server.offers(notice.rdma)
+            self.server.set_rdma_devices(notice.rdma)
         self.node.on_node(notice)
 
     def text(self) -> str:
         """Return all metrics in the Prometheus format, with those of the process."""
-        parts = (self.calls, self.server, self.status, self.node)
-        return exposition(family for part in parts for family in part.families) + process_text()
+        families = families_of(self.calls, self.server, self.status, self.node)
+        return exposition(families) + process_text()
 
 
 @dataclass(frozen=True, slots=True)

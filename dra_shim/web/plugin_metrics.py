@@ -1,13 +1,12 @@
-"""The plugin's metrics and heartbeat, read from its directory, which is mounted read-only."""
+"""Plugin telemetry: metrics and heartbeat, read from the plugin's directory."""
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.component.files import read_record_bytes
+from dranet_nri.component.files import read_file
 from dranet_nri.component.metrics import Gauge, exposition
 from dranet_nri.errors import StateError
 from dranet_nri.state import heartbeat
@@ -15,13 +14,13 @@ from dranet_nri.state.heartbeat import Heartbeat
 
 METRICS: Final = "metrics.prom"
 _LIMIT: Final = 1 << 20  # bytes; usually about 30 KiB
-# The plugin's names only, so that its file can neither break nor duplicate the shim's metrics.
+# Only the plugin's names, so that its file cannot break or duplicate the shim's metrics.
 _NAMES: Final = "dranet_(?:nri|driver_(?:nri|sandbox|pod|attach))_"
 _PLAUSIBLE: Final = re.compile(rf"(?:(?:# (?:HELP|TYPE) )?{_NAMES}[^\n]+\n)*")
 
 
 @dataclass(frozen=True, slots=True)
-class PluginSigns:
+class PluginTelemetry:
     """Heartbeat and metrics of the plugin on this node.
 
     Attributes:
@@ -34,18 +33,20 @@ class PluginSigns:
 
     def text(self) -> str:
         """Return the plugin's last metrics, and the age of its heartbeat."""
-        beat, numbers = self._beat(), self._numbers()
+        beat, metrics = self._beat(), self._metrics()
         age = Gauge(
             "dra_shim_plugin_heartbeat_age_seconds",
-            "Age of the plugin's last sign of life, and so of its numbers; absent without any.",
+            "Age of the plugin's heartbeat, and so of its metrics; absent without a heartbeat.",
         )
-        alive = Gauge("dra_shim_plugin_alive", "1 while no probe would restart the plugin.")
-        readable = Gauge("dra_shim_plugin_metrics_readable", "1 if the plugin's numbers are here.")
+        alive = Gauge("dra_shim_plugin_alive", "1 while the plugin's liveness probe succeeds.")
+        readable = Gauge(
+            "dra_shim_plugin_metrics_readable", "1 if the plugin's metrics can be read."
+        )
         alive.set(int(beat is not None and not heartbeat.liveness_problems(beat, self.boot_s())))
-        readable.set(int(numbers is not None))
+        readable.set(int(metrics is not None))
         if beat is not None:
             age.set(round(self.boot_s() - beat.beat_s, 3))
-        return exposition((age, alive, readable)) + (numbers or "")
+        return exposition((age, alive, readable)) + (metrics or "")
 
     def _beat(self) -> Heartbeat | None:
         try:
@@ -53,13 +54,9 @@ class PluginSigns:
         except (StateError, OSError):
             return None
 
-    def _numbers(self) -> str | None:
+    def _metrics(self) -> str | None:
         try:
-            directory = os.open(self.run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                text = read_record_bytes(directory, METRICS, _LIMIT).decode()
-            finally:
-                os.close(directory)
+            text = read_file(self.run / METRICS, _LIMIT).decode()
         except (StateError, OSError, UnicodeDecodeError):
             return None
         return text if _PLAUSIBLE.fullmatch(text) else None

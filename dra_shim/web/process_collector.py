@@ -27,7 +27,7 @@ def process_text() -> str:
         ("start_time_seconds", "Start of the process, Unix time.",
          _booted_s() + int(fields[_START]) / tick),
         ("virtual_memory_bytes", "Size of its address space.", int(fields[_VSIZE])),
-        ("resident_memory_bytes", "How much of it is in memory.",
+        ("resident_memory_bytes", "Part of it in memory.",
          int(fields[_RSS]) * os.sysconf("SC_PAGE_SIZE")),
         ("open_fds", "Open file descriptors.", len(tuple(Path("/proc/self/fd").iterdir())) - 1),
         ("threads", "Threads.", int(fields[_THREADS])),

@@ -5,8 +5,8 @@ It listens on the network of the node, so any client can connect.
 Rules:
 1. A request is limited in time and bytes, and so is the time to send its response.
 2. A connection above the limit replaces one that waits for its client: first a connection that was
-   already served, and of those the one that was idle for longest. So the kubelet's probe is
-   answered regardless of other clients.
+   already served, and of those the one that has been idle for longest. So other clients cannot
+   prevent the answer to the kubelet's probe.
 3. A page that fails is a 500 without the reason, which is logged; the server continues.
 """
 
@@ -146,9 +146,9 @@ class WebServer:
             if connection.waits
         ]
         if waiting:
-            _, least = min(waiting, key=lambda item: item[0])
-            del self._connections[least]
-            least.cancel()
+            _, evicted = min(waiting, key=lambda item: item[0])
+            del self._connections[evicted]
+            evicted.cancel()
         return bool(waiting)
 
     async def _make(self, path: str) -> Page:
@@ -157,7 +157,7 @@ class WebServer:
             return Page(f"there are {', '.join(self._pages)}\n", 404)
         try:
             return await make()
-        except Exception as error:  # noqa: BLE001 - one page's fault must not end the server
+        except Exception as error:  # noqa: BLE001 - an error of one page must not end the server
             self._notify(PageFailed(path, error))
             return Page("internal error: the log of dra-shim has the reason\n", 500)
 
@@ -179,8 +179,8 @@ class _Connection:
         self._request_s = request_s
         self._answer_s = answer_s
         self._served = False
-        self._since = asyncio.get_running_loop().time()  # since when it waits
-        self.waits = True  # for its client: to send a request, or to read a response
+        self._since = asyncio.get_running_loop().time()  # start of the wait
+        self.waits = True  # for the client to send a request or to read a response
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
 
     @property

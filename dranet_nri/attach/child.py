@@ -7,6 +7,7 @@ Rules:
 """
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
@@ -202,13 +203,10 @@ def remove_orphans(
         KernelError: the kernel could not be read, or refused a deletion.
     """
     set_step("find links of pods that ended")
-    session = kernel.session(None)
-    try:
+    with closing(kernel.session(None)) as session:
         children = session.children()
         in_use = aliases_in_use() if children else ()
         orphans = [child for child in children if child[0] not in in_use]
         for _, index in orphans:
             session.apply(DelLink(Ns.HOST, index))
-    finally:
-        session.close()
     return tuple(alias for alias, _ in orphans)

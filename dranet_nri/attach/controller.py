@@ -25,7 +25,7 @@ from dranet_nri.attach.checks.conflicts import (
 )
 from dranet_nri.attach.child import OrphanSchedule, remove_orphans
 from dranet_nri.attach.desired import devices_to_attach
-from dranet_nri.attach.execution.executor import Clock, PlanExecutor
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.execution.watchdog import HUNG_S, Watchdog
 from dranet_nri.attach.locks import DeviceLocks, LongWait
 from dranet_nri.attach.metrics import PluginMetrics
@@ -34,6 +34,7 @@ from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.attach.sandboxes import Sandboxes, own_netns
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.log import trace_of
 from dranet_nri.errors import (
     DranetError,
@@ -79,7 +80,7 @@ class AttachController:
     options: EditOptions
     log: structlog.typing.FilteringBoundLogger
     wake: Callable[[], None]
-    clock: Clock
+    clock: SystemClock
     allocation: Callable[[str], Allocation | None]
     on_attached: Callable[[Attachment], None] = lambda _: None
     hang_timeout_s: float = HUNG_S
@@ -205,9 +206,8 @@ class AttachController:
         current: NetnsId | None = None,
     ) -> None:
         """Release namespaces of previous records that the claims no longer use."""
-        recorded = {
-            previous[claim.claim.uid].netns for claim in claims if claim.claim.uid in previous
-        }
+        uids = {claim.claim.uid for claim in claims}
+        recorded = {record.netns for uid, record in previous.items() if uid in uids}
         for netns in recorded - {current}:
             self.netns_refs.release_if_restored(netns)
 
@@ -322,7 +322,7 @@ class AttachController:
                     self.open_gate(allocation, current)
                 return
             close_error = self.gate.try_close(uid)
-            self.metrics.work.lost()
+            self.metrics.work.lost.add()
             owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
             self.log.error("device or RDMA device left its pod", **owner, remedy=STALE_FILES)
             self.attachments.put(replace(attachment, phase=Phase.INTENT))

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from itertools import product
 from typing import Final
 
-from dranet_nri.component.metrics import Counter, Gauge, Histogram, MetricFamily, Values, exposition
+from dranet_nri.component.metrics import Counter, Gauge, Histogram, Values, exposition, families_of
 from dranet_nri.errors import DranetError, OutdatedError, RefusedError
 from dranet_nri.model import Attachment, Phase
 from dranet_nri.nri.stub import Outcome
@@ -31,7 +31,12 @@ REASONS: Final = (
 
 
 class HookMetrics:
-    """Metrics of hooks and of their connection."""
+    """Metrics of hooks and of their connection.
+
+    Attributes:
+        late: hooks that reached their deadline, by method.
+        disconnects: lost connections and failed attempts.
+    """
 
     def __init__(self) -> None:
         """Start at 0."""
@@ -58,7 +63,7 @@ class HookMetrics:
             ("result",),
             _single_label(SANDBOX_RESULTS),
         )
-        self._late = Counter(
+        self.late = Counter(
             "dranet_nri_hook_deadline_misses_total",
             "Hooks that were answered at their deadline with unfinished work.",
             ("method",),
@@ -73,21 +78,9 @@ class HookMetrics:
         self._connects = Counter(
             "dranet_nri_connects_total", "Connections that the runtime registered and synchronized."
         )
-        self._disconnects = Counter(
+        self.disconnects = Counter(
             "dranet_nri_disconnects_total", "Lost connections, and failed attempts to connect."
         )
-
-    def families(self) -> tuple[MetricFamily, ...]:
-        """Return the metric families."""
-        answers: tuple[MetricFamily, ...] = (
-            self._answers,
-            self._seconds,
-            self._timeout,
-            self._sandboxes,
-            self._late,
-            self._refusals,
-        )
-        return (*answers, self._connects, self._disconnects)
 
     def answered(self, hook: str, outcome: Outcome, seconds: float) -> None:
         """Count an answered hook."""
@@ -98,10 +91,6 @@ class HookMetrics:
     def sandbox(self, outcome: Outcome) -> None:
         """Count the answered RunPodSandbox of a pod with claims."""
         self._sandboxes.add("attached" if outcome == "success" else outcome)
-
-    def late(self, hook: str) -> None:
-        """Count a hook that reached its deadline."""
-        self._late.add(hook)
 
     def refused(self, error: Exception) -> None:
         """Count a refusal by the kind of its error."""
@@ -115,16 +104,15 @@ class HookMetrics:
         self._connects.add()
         self._timeout.set_all({(): timeout_s} if timeout_s else {})
 
-    def disconnected(self) -> None:
-        """Count a lost connection or a failed attempt."""
-        self._disconnects.add()
-
 
 class WorkMetrics:
     """Metrics of the work on devices.
 
     Attributes:
         hung: calls of hung threads, by their work.
+        gates: attempts to open a gate, by result: "opened" or "failed".
+        lost: claims whose device left its pod.
+        rounds: reconcile rounds, by result: "settled", "pending" or "failed".
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -153,17 +141,17 @@ class WorkMetrics:
             ("result",),
             _single_label(("home", "away", "failed")),
         )
-        self._gates = Counter(
+        self.gates = Counter(
             "dranet_nri_gate_openings_total",
             "Attempts to open a claim's gate (CDI spec).",
             ("result",),
             _single_label(("opened", "failed")),
         )
-        self._lost = Counter(
+        self.lost = Counter(
             "dranet_nri_claims_lost_total",
             "Claims of which a device left its running pod without a detach.",
         )
-        self._rounds = Counter(
+        self.rounds = Counter(
             "dranet_nri_repair_rounds_total",
             "Reconcile rounds; pending: repairs are left.",
             ("result",),
@@ -173,16 +161,6 @@ class WorkMetrics:
             "dranet_nri_stuck_threads_total",
             "Threads that were abandoned because a kernel call hung.",
         )
-
-    def families(self) -> tuple[MetricFamily, ...]:
-        """Return the metric families."""
-        moves: tuple[MetricFamily, ...] = (
-            self._attaches,
-            self._pod_attaches,
-            self._jobs,
-            self._detaches,
-        )
-        return (*moves, self._gates, self._lost, self._rounds, self._abandoned)
 
     @asynccontextmanager
     async def attaching(self) -> AsyncIterator[None]:
@@ -215,22 +193,6 @@ class WorkMetrics:
         finally:
             self._detaches.observe(self._clock() - begin, result)
         return record
-
-    def gate_opened(self) -> None:
-        """Count an opened gate."""
-        self._gates.add("opened")
-
-    def gate_failed(self) -> None:
-        """Count a gate that could not be opened."""
-        self._gates.add("failed")
-
-    def lost(self) -> None:
-        """Count a claim whose device left its pod."""
-        self._lost.add()
-
-    def round(self, result: str) -> None:
-        """Count a reconcile round: settled, pending or failed."""
-        self._rounds.add(result)
 
     def add_hung(self, work: object, hung: HungCall) -> None:
         """Count a thread that hangs, and record it by its work."""
@@ -268,16 +230,6 @@ class StateGauges:
             "dranet_nri_process_start_time_seconds", "Start of the process, Unix time."
         )
         self._started.set(round(time.time(), 3))
-
-    def families(self) -> tuple[MetricFamily, ...]:
-        """Return the metric families."""
-        owned: tuple[MetricFamily, ...] = (
-            self._claims,
-            self._devices,
-            self._pending,
-            self._unusable,
-        )
-        return (self._serving, *owned, self._hung, self._started)
 
     def update(
         self,
@@ -324,8 +276,7 @@ class PluginMetrics:
 
     def text(self) -> str:
         """Return all metrics in the exposition format."""
-        parts = (self.hooks, self.work, self.state)
-        return exposition(family for part in parts for family in part.families())
+        return exposition(families_of(self.hooks, self.work, self.state))
 
 
 def _single_label(values: Iterable[str]) -> tuple[Values, ...]:

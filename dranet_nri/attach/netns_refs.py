@@ -6,8 +6,8 @@ A reference (an open descriptor) keeps the namespace and its devices after the p
 from dataclasses import dataclass, field
 from typing import Final
 
-from dranet_nri.attach.execution.executor import Clock
 from dranet_nri.attach.records import AttachmentRecords
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.model import NetnsId
 from dranet_nri.plan.kernel import Kernel
 
@@ -20,7 +20,7 @@ class NetnsRefs:
 
     kernel: Kernel
     attachments: AttachmentRecords
-    clock: Clock
+    clock: SystemClock
     _unlinked: dict[NetnsId, int] = field(default_factory=dict)
 
     def release(self, netns: NetnsId) -> None:

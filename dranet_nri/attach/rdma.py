@@ -39,7 +39,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.adoption import adopted_rdma
 from dranet_nri.plan.identity import RdmaIdentity
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.rdma import find_same
+from dranet_nri.plan.rdma import find_same, present_rdma
 
 IP_ONLY_WARNING: Final = (
     "RDMA devices are in exclusive mode, and this one stays on the host with the parent of the"
@@ -262,8 +262,7 @@ def _recorded_devices(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> t
 
     One of two may be in the pod already while a driver recreates the other.
     """
-    present = (*observed.host, *observed.pod)
-    recorded = tuple(link for link in before if find_same(link, present))
+    recorded = present_rdma(before, observed)
     return (*recorded, *(link for link in observed.host if not find_same(link, recorded)))
 
 

@@ -8,13 +8,14 @@ Rules:
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.execution.addressing import AddressWait
-from dranet_nri.attach.execution.executor import Clock
 from dranet_nri.attach.leases import LeaseExchange, exchange_on, run_exchanges
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.threads import set_step
 from dranet_nri.dhcp import Granted, Lost
 from dranet_nri.model import ATTACH_FAILED, AttachedDevice, Attachment, Failure, Lease, Ns, Phase
@@ -70,7 +71,7 @@ class LeaseRenewer:
         """Close the gate, record the loss, and request a reconcile."""
         attacher, uid = self.attacher, record.claim.uid
         close_error = attacher.gate.try_close(uid)
-        attacher.metrics.work.lost()
+        attacher.metrics.work.lost.add()
         reason = record.failure.message if record.failure else ""
         owner = {"pod": str(record.pod), "claim": str(record.claim)}
         attacher.log.error("lease lost", **owner, reason=reason)
@@ -80,15 +81,12 @@ class LeaseRenewer:
 
     def _renewed(self, attachment: Attachment) -> Attachment:
         clock = self.attacher.clock
-        session = self.attacher.kernel.session(attachment.netns)
-        try:
+        with closing(self.attacher.kernel.session(attachment.netns)) as session:
             return renewed(session, attachment, clock, lambda: self.is_live(attachment))
-        finally:
-            session.close()
 
 
 def renewed(
-    session: Session, attachment: Attachment, clock: Clock, is_live: Callable[[], bool]
+    session: Session, attachment: Attachment, clock: SystemClock, is_live: Callable[[], bool]
 ) -> Attachment:
     """Run an exchange for each lease that is due, and return the resulting record.
 

@@ -14,7 +14,7 @@ import stat
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from dranet_nri.errors import StateCorruptError
 
@@ -23,37 +23,19 @@ RECORD_MODE: Final = 0o640
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OVERWRITE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MAX_REMOVED: Final = 64  # descriptors, if nobody calls free
 _REPLACED_TRIES: Final = 100  # a writer would have to rename between open and fstat each time
 
 
-class FileSystem(Protocol):
+class FileSystem:
     """The calls that change a file system, so that a test can fail each in turn."""
 
     def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
-        """Create path, which must not exist, with data and mode; fsync it if durable."""
+        """Create path, which must not exist, with data and mode; fsync it if durable.
 
-    def overwrite(self, path: Path, data: bytes) -> None:
-        """Overwrite the beginning of path, which must exist; readers may get half of it."""
-
-    def replace(self, source: Path, target: Path) -> None:
-        """Rename source over target."""
-
-    def unlink(self, path: Path) -> None:
-        """Remove path if it exists."""
-
-    def sync_directory(self, path: Path) -> None:
-        """Make the entries of a directory durable."""
-
-    def free(self) -> None:
-        """Free the files that were replaced or removed, if that was deferred."""
-
-
-class KernelFileSystem:
-    """The kernel's file system."""
-
-    def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
-        """See FileSystem. The mode does not depend on the umask."""
+        The mode does not depend on the umask.
+        """
         descriptor = os.open(path, _CREATE, mode)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
             os.fchmod(descriptor, mode)
@@ -62,31 +44,31 @@ class KernelFileSystem:
                 os.fsync(descriptor)
 
     def overwrite(self, path: Path, data: bytes) -> None:
-        """See FileSystem."""
+        """Overwrite the beginning of path, which must exist; readers may get half of it."""
         with os.fdopen(os.open(path, _OVERWRITE), "wb", buffering=0) as file:
             _write(file, data)
 
     def replace(self, source: Path, target: Path) -> None:
-        """See FileSystem."""
+        """Rename source over target."""
         source.replace(target)
 
     def unlink(self, path: Path) -> None:
-        """See FileSystem."""
+        """Remove path if it exists."""
         path.unlink(missing_ok=True)
 
     def sync_directory(self, path: Path) -> None:
-        """See FileSystem."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        """Make the entries of a directory durable."""
+        descriptor = os.open(path, _DIRECTORY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
     def free(self) -> None:
-        """See FileSystem. Nothing is deferred."""
+        """Free the files that were replaced or removed, if that was deferred."""
 
 
-class DeferredFileSystem(KernelFileSystem):
+class DeferredFileSystem(FileSystem):
     """File system that frees replaced and removed files later, in `free`.
 
     Freeing an inode queues an RCU callback. A device that moves to another network namespace soon
@@ -199,6 +181,21 @@ def read_record_bytes(directory: int, name: str, limit: int, owner: int | None =
         finally:
             os.close(descriptor)
     raise OSError(errno.EAGAIN, "replaced faster than it could be read", name)
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """Return the content of a plain file by its path, with the checks of read_record_bytes.
+
+    Raises:
+        StateCorruptError: this package's writer did not write the file.
+        FileNotFoundError: the file or its directory does not exist.
+        OSError: the file cannot be read now.
+    """
+    directory = os.open(path.parent, _DIRECTORY)
+    try:
+        return read_record_bytes(directory, path.name, limit)
+    finally:
+        os.close(directory)
 
 
 def _open(directory: int, name: str) -> int:

@@ -134,6 +134,12 @@ class Histogram(MetricFamily):
             yield _line(f"{name}_count", self._labels, values, sums[-1])
 
 
+def families_of(*parts: object) -> Iterator[MetricFamily]:
+    """Yield the metric families among the attributes of objects, in the order of definition."""
+    for part in parts:
+        yield from (value for value in vars(part).values() if isinstance(value, MetricFamily))
+
+
 def exposition(families: Iterable[MetricFamily]) -> str:
     """Return the text of families with distinct names."""
     return "".join(family.text() for family in families)

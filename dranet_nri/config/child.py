@@ -1,6 +1,5 @@
 """Parser of `interface.type` and its blocks: the child link of a device that stays on the host."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from dranet_nri.config.fields import IPVLAN_FIELDS, MACVLAN_FIELDS, VLAN_FIELDS
@@ -9,7 +8,7 @@ from dranet_nri.config.rdma import IPOIB, read_ipoib
 from dranet_nri.model import (
     ChildConfig,
     ChildFlag,
-    IpoibConfig,
+    InterfaceConfig,
     IpvlanConfig,
     IpvlanMode,
     MacvlanConfig,
@@ -28,18 +27,8 @@ _DEFAULTS: Final = (IpvlanMode.L2, ChildFlag.BRIDGE, VlanProtocol.CUSTOMER)
 _MAX_VLAN: Final = 4094  # IEEE 802.1Q: 0 is no VLAN, and 4095 is reserved
 
 
-@dataclass(frozen=True, slots=True)
-class Children:
-    """Child of each type; at most one is set."""
-
-    ipoib: IpoibConfig | None = None
-    ipvlan: IpvlanConfig | None = None
-    macvlan: MacvlanConfig | None = None
-    vlan: VlanConfig | None = None
-
-
-def read_children(fields: Fields) -> Children:
-    """Return the child in the fields of `interface`."""
+def read_child(fields: Fields) -> InterfaceConfig:
+    """Return the configuration with only the child in the fields of `interface`."""
     kind = given(fields, "type", lambda found: found.word(TYPES)) or PASSTHROUGH
     if kind == IPVLAN and "hardwareAddr" in fields:
         rule = "not possible with type IPVLAN, which has the address of its parent; remove it"
@@ -51,11 +40,11 @@ def read_children(fields: Fields) -> Children:
     ipvlan = given(fields, "ipvlan", _ipvlan) or IpvlanConfig()
     macvlan = given(fields, "macvlan", _macvlan) or MacvlanConfig()
     vlan = given(fields, "vlan", _vlan)
-    return Children(
-        read_ipoib(fields),
-        ipvlan if kind == IPVLAN else None,
-        macvlan if kind == MACVLAN else None,
-        vlan if kind == VLAN else None,
+    return InterfaceConfig(
+        ipoib=read_ipoib(fields),
+        ipvlan=ipvlan if kind == IPVLAN else None,
+        macvlan=macvlan if kind == MACVLAN else None,
+        vlan=vlan if kind == VLAN else None,
     )
 
 

@@ -1,9 +1,11 @@
 """Device rules: parameters that a device or its node cannot apply."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from dranet_nri.config.addressing import gateway_violations
+from dranet_nri.config.encode import interface_fields
 from dranet_nri.config.json_cursor import show
 from dranet_nri.config.scalars import ETHERNET_BYTES, INFINIBAND_BYTES, bytes_of_mac
 from dranet_nri.model import (
@@ -98,40 +100,22 @@ def violations_for_share(config: NetworkConfig) -> tuple[str, ...]:
 def _of_interface(config: NetworkConfig) -> Iterator[tuple[str, object]]:
     """Yield (field, value) of the settings that need a network interface.
 
-    `forwarding: false` is the default, so it is allowed.
+    Without effect, so allowed, are false, which is the default, and empty lists. A child has rules
+    of its own.
     """
-    interface = config.interface
-    given: tuple[tuple[str, object], ...] = (
-        ("interface.name", interface.name),
-        ("interface.addresses", interface.addresses or None),
-        ("interface.addressing", interface.is_dynamic or None),
-        ("interface.mtu", interface.mtu),
-        ("interface.hardwareAddr", interface.hardware_addr),
-        ("interface.gsoMaxSize", interface.gso_max_size),
-        ("interface.groMaxSize", interface.gro_max_size),
-        ("interface.gsoIPv4MaxSize", interface.gso_ipv4_max_size),
-        ("interface.groIPv4MaxSize", interface.gro_ipv4_max_size),
-        ("interface.arpIgnore", interface.arp_ignore),
-        ("interface.arpAnnounce", interface.arp_announce),
-        ("interface.forwarding", interface.forwarding or None),
-        ("interface.disableEbpfPrograms", interface.disable_ebpf or None),
-        ("interface.txQueueLen", interface.tx_queue_len),
-        ("interface.altnames", interface.altnames or None),
-        ("interface.disableIPv6", interface.disable_ipv6 or None),
-        ("interface.addrGenMode", interface.addr_gen_mode),
-        ("interface.dadTransmits", interface.dad_transmits),
-        ("interface.acceptRA", interface.accept_ra),
-        ("interface.routerSolicitations", interface.router_solicitations),
-        ("interface.routerSolicitationDelay", interface.router_solicitation_delay),
-        ("interface.routerSolicitationInterval", interface.router_solicitation_interval),
-        ("interface.routerSolicitationMaxInterval", interface.router_solicitation_max_interval),
-        ("interface.vrf", interface.vrf),
-        ("routes", config.routes or None),
-        ("rules", config.rules or None),
-        ("neighbors", config.neighbors or None),
-        ("ethtool", config.ethtool or None),
+    own = config.interface
+    addressing = own.addressing if own.is_dynamic else None
+    own = replace(own, addressing=addressing, ipoib=None, ipvlan=None, macvlan=None, vlan=None)
+    for name, value in interface_fields(own):
+        if value is not False and value != []:
+            yield f"interface.{name}", value
+    blocks: tuple[tuple[str, object], ...] = (
+        ("routes", config.routes),
+        ("rules", config.rules),
+        ("neighbors", config.neighbors),
+        ("ethtool", config.ethtool),
     )
-    return ((path, value) for path, value in given if value is not None)
+    yield from ((name, block) for name, block in blocks if block)
 
 
 def _mac_violations(config: NetworkConfig, device: Device) -> Iterator[str]:

@@ -26,7 +26,7 @@ def network_config_to_object(config: NetworkConfig) -> dict[str, object]:
         "rules": [_rule(rule) for rule in config.rules],
         "neighbors": [_neighbour(entry) for entry in config.neighbors],
     }
-    interface = dict(_interface(config.interface))
+    interface = dict(interface_fields(config.interface))
     ethtool = ethtool_to_object(config.ethtool)
     blocks = _given({"profile": config.profile, "interface": interface})
     blocks |= _given({"rdma": _rdma(config.rdma), ETHTOOL: ethtool})
@@ -39,7 +39,8 @@ def network_config_to_json(config: NetworkConfig) -> str:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
-def _interface(interface: InterfaceConfig) -> Iterator[tuple[str, object]]:
+def interface_fields(interface: InterfaceConfig) -> Iterator[tuple[str, object]]:
+    """Yield the (field, JSON value) pairs of `interface` that are set."""
     addresses, vrf = interface.addresses, interface.vrf
     pairs: tuple[tuple[str, object], ...] = (
         ("name", interface.name),

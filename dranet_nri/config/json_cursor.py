@@ -7,7 +7,7 @@ Rules:
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeVar
@@ -156,6 +156,10 @@ class Node:
                 found[name].report("given more than once; keep one")
         return found
 
+    def present(self) -> dict[str, "Node"]:
+        """Return the entries of an object that are not null."""
+        return {name: node for name, node in self.entries().items() if node.value is not None}
+
     def items(self, most: int | None = None) -> list["Node"]:
         """Return the elements of a list; report other values, and a list longer than `most`."""
         if not isinstance(self.value, list | tuple):
@@ -237,6 +241,46 @@ Fields = Mapping[str, Node]
 def given(fields: Fields, name: str, read: Callable[[Node], T | None]) -> T | None:
     """Return the named field as read by `read`, None if absent."""
     return read(fields[name]) if name in fields else None
+
+
+def text_of(fields: Fields, name: str, parser: Callable[[str], str] = str) -> str:
+    """Return the named field as a parsed string, "" if it is absent or invalid."""
+    return given(fields, name, lambda node: node.parsed(parser)) or ""
+
+
+def items_of(fields: Fields, name: str, most: int | None = None) -> list[Node]:
+    """Return the elements of the named list, none if it is absent."""
+    return fields[name].items(most) if name in fields else []
+
+
+def object_of(fields: Fields, name: str) -> dict[str, Node]:
+    """Return the entries of the named object that are not null, none if it is absent."""
+    return fields[name].present() if name in fields else {}
+
+
+def distinct(nodes: Iterable[Node], read: Callable[[Node], T | None]) -> tuple[T, ...]:
+    """Return the elements as read by `read`, without None; report one that is given twice."""
+    found: list[T] = []
+    for node in nodes:
+        value = read(node)
+        if value in found:
+            node.report("given twice; keep one")
+        elif value is not None:
+            found.append(value)
+    return tuple(found)
+
+
+def required(node: Node, fields: Fields, name: str) -> Node | None:
+    """Return the named field of a node, or report that it is missing."""
+    if name not in fields:
+        node.report(f"needs {name}; add it")
+    return fields.get(name)
+
+
+def required_text(node: Node, fields: Fields, name: str, parser: Callable[[str], str] = str) -> str:
+    """Return the named field as text_of does, and report that it is missing."""
+    required(node, fields, name)
+    return text_of(fields, name, parser)
 
 
 def without_blank(fields: Fields, *names: str) -> dict[str, Node]:

@@ -6,13 +6,13 @@ Rules:
    is derived from its name, as in dranet.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from dranet_nri.config.fields import VRF_FIELDS
-from dranet_nri.config.json_cursor import INT32, Fields, Node, given
+from dranet_nri.config.json_cursor import INT32, Fields, Node, distinct, given
 from dranet_nri.config.scalars import parse_ifname
-from dranet_nri.model import AddressMode, VrfConfig, table_of
+from dranet_nri.model import AddressMode, InterfaceConfig, VrfConfig, table_of
 
 _MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it a link has no IPv6 sysctls
 _MAX_U32: Final = 2**32 - 1
@@ -33,28 +33,15 @@ NUMBERS: Final = {
 _IPV6: Final = NUMBERS.keys() - {"txQueueLen"} | {"addrGenMode"}
 
 
-@dataclass(frozen=True, slots=True)
-class LinkFields:
-    """The settings, None if absent; numbers by field."""
-
-    numbers: dict[str, int | None]
-    altnames: tuple[str, ...] | None
-    disable_ipv6: bool | None
-    addr_gen_mode: AddressMode | None
-    vrf: VrfConfig | None
-
-
-def read_link(fields: Fields, *, has_rules: bool) -> LinkFields:
-    """Return the settings of the fields of `interface`.
+def read_link(fields: Fields, config: InterfaceConfig, *, has_rules: bool) -> InterfaceConfig:
+    """Return the configuration with the settings of the fields of `interface`.
 
     Args:
         fields: fields of `interface`.
+        config: what was read of them before.
         has_rules: whether the document has `rules`.
     """
-    numbers = {
-        name: fields[name].integer(low, high) if name in fields else None
-        for name, (low, high) in NUMBERS.items()
-    }
+    numbers = {name: _number(fields, name) for name in NUMBERS}
     mtu = fields["mtu"].value if "mtu" in fields else None
     if isinstance(mtu, int) and mtu < _MIN_MTU_IPV6:
         for field in _IPV6 & fields.keys():
@@ -69,13 +56,25 @@ def read_link(fields: Fields, *, has_rules: bool) -> LinkFields:
     name = fields["name"].value if "name" in fields else None
     if vrf is not None and vrf.name in (name, *(altnames or ())):
         fields["vrf"].report("has a name of the interface; choose another name")
-    return LinkFields(
-        numbers,
-        altnames,
-        disabled,
-        given(fields, "addrGenMode", _address_mode),
-        vrf,
+    return replace(
+        config,
+        tx_queue_len=numbers["txQueueLen"],
+        altnames=altnames,
+        disable_ipv6=disabled,
+        addr_gen_mode=given(fields, "addrGenMode", _address_mode),
+        dad_transmits=numbers["dadTransmits"],
+        accept_ra=numbers["acceptRA"],
+        router_solicitations=numbers["routerSolicitations"],
+        router_solicitation_delay=numbers["routerSolicitationDelay"],
+        router_solicitation_interval=numbers["routerSolicitationInterval"],
+        router_solicitation_max_interval=numbers["routerSolicitationMaxInterval"],
+        vrf=vrf,
     )
+
+
+def _number(fields: Fields, name: str) -> int | None:
+    low, high = NUMBERS[name]
+    return given(fields, name, lambda found: found.integer(low, high))
 
 
 def address_mode(value: object) -> AddressMode | None:
@@ -93,14 +92,7 @@ def _address_mode(node: Node) -> AddressMode | None:
 
 
 def _altnames(node: Node) -> tuple[str, ...]:
-    found: list[str] = []
-    for item in node.items():
-        name = item.parsed(parse_ifname)
-        if name in found:
-            item.report("given twice; keep one")
-        elif name is not None:
-            found.append(name)
-    return tuple(found)
+    return distinct(node.items(), lambda item: item.parsed(parse_ifname))
 
 
 def _vrf(node: Node) -> VrfConfig | None:

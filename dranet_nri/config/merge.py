@@ -12,7 +12,7 @@ Rules:
 6. A claim entry must keep the policy of each class entry (see policy).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -23,8 +23,10 @@ from dranet_nri.config.policy import POLICY, own_policy, policy_violations, read
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME, NetworkConfig
 
+Key = Callable[[object], object]  # of a list's entry
+_NO_KEYS: Final[Mapping[str, Key]] = {}
 # Fields of ethtool.rss: the one of higher precedence replaces the other one.
-ALTERNATIVES: Final = {"equal": "weights", "weights": "equal"}
+_ALTERNATIVES: Final = {"equal": "weights", "weights": "equal"}
 
 
 class ConfigSource(StrEnum):
@@ -111,7 +113,7 @@ def merged_parameters(
     ordered = sorted(chosen, key=lambda entry: _precedence(entry, request))
     merged: dict[str, object] = {}
     for entry in ordered:
-        merged = _merge(merged, entry.parameters)
+        merged = merge_objects(merged, entry.parameters)
     return merged
 
 
@@ -142,16 +144,29 @@ def _precedence(entry: ConfigEntry, request: str) -> tuple[bool, bool]:
     return entry.source is ConfigSource.CLAIM, "/" in request and request in entry.requests
 
 
-def _merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
-    """Return the union of both objects: `above` takes precedence, objects merge, null is absent."""
+def merge_objects(
+    below: Mapping[str, object], above: Mapping[str, object], keys: Mapping[str, Key] = _NO_KEYS
+) -> dict[str, object]:
+    """Return the union of both objects: `above` takes precedence, objects merge, null is absent.
+
+    Args:
+        keys: for each field whose lists are joined, what identifies an entry.
+    """
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
         if value is None:
             continue
-        merged.pop(ALTERNATIVES.get(key, ""), None)
+        merged.pop(_ALTERNATIVES.get(key, ""), None)
         if isinstance(value, Mapping) and isinstance(under, Mapping):
-            merged[key] = _merge(under, value)
+            merged[key] = merge_objects(under, value, keys)
+        elif isinstance(value, list) and isinstance(under, list) and value and key in keys:
+            merged[key] = _joined(under, value, keys[key])
         else:
             merged[key] = value
     return merged
+
+
+def _joined(below: list[object], above: list[object], key: Key) -> list[object]:
+    stronger = {key(entry) for entry in above}
+    return [*(entry for entry in below if key(entry) not in stronger), *above]

@@ -8,13 +8,14 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeVar
 
 from dranet_nri.config.address_ranges import parse_address_or_range
 from dranet_nri.config.addressing import read_addressing
-from dranet_nri.config.child import read_children
+from dranet_nri.config.child import read_child
 from dranet_nri.config.ethtool import ETHTOOL, read_ethtool
 from dranet_nri.config.fields import (
     INTERFACE_FIELDS,
@@ -143,10 +144,10 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
     fields = without_blank(node.fields(INTERFACE_FIELDS, ("dhcp",)), "name", "type", "addressing")
     addressing = read_addressing(node, fields)
     sizes = [given(fields, name, lambda found: found.integer(1, _MAX_SIZE)) for name in _SIZES]
-    children = read_children(fields)
-    link = read_link(fields, has_rules=has_rules)
+    child_and_link = read_link(fields, read_child(fields), has_rules=has_rules)
     unnumbered = addressing is Addressing.UNNUMBERED
-    config = InterfaceConfig(
+    config = replace(
+        child_and_link,
         name=given(fields, "name", lambda found: found.parsed(parse_ifname)),
         addresses=() if unnumbered else given(fields, "addresses", _addresses),
         addressing=None if unnumbered else addressing,
@@ -160,21 +161,6 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
         arp_announce=given(fields, "arpAnnounce", partial(_one_of, allowed=_ARP_ANNOUNCE)),
         forwarding=given(fields, "forwarding", Node.boolean),
         disable_ebpf=given(fields, "disableEbpfPrograms", Node.boolean),
-        tx_queue_len=link.numbers["txQueueLen"],
-        altnames=link.altnames,
-        disable_ipv6=link.disable_ipv6,
-        addr_gen_mode=link.addr_gen_mode,
-        dad_transmits=link.numbers["dadTransmits"],
-        accept_ra=link.numbers["acceptRA"],
-        router_solicitations=link.numbers["routerSolicitations"],
-        router_solicitation_delay=link.numbers["routerSolicitationDelay"],
-        router_solicitation_interval=link.numbers["routerSolicitationInterval"],
-        router_solicitation_max_interval=link.numbers["routerSolicitationMaxInterval"],
-        vrf=link.vrf,
-        ipoib=children.ipoib,
-        ipvlan=children.ipvlan,
-        macvlan=children.macvlan,
-        vlan=children.vlan,
     )
     if config.disable_ebpf and config.child is not None:
         rule = f"not possible with type {config.child.kind}, whose parent other pods use; remove it"

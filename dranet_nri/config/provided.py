@@ -13,13 +13,13 @@ Rules:
    the result.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from dranet_nri.config.child import BLOCKS, PASSTHROUGH
 from dranet_nri.config.encode import network_config_to_object
-from dranet_nri.config.merge import ALTERNATIVES
+from dranet_nri.config.merge import Key, merge_objects
 from dranet_nri.config.network import parse_network_config
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import InterfaceConfig, NetworkConfig
@@ -64,10 +64,11 @@ def with_provided(
         except ConfigError as error:
             violations += error.violations
         else:
-            merged = _over(merged, _explicit(checked, layer.parameters))
+            merged = merge_objects(merged, _explicit(checked, layer.parameters), _KEYS)
     if violations:
         raise ConfigError(violations)
-    merged = _over(_applicable(merged, own.interface), _explicit(own, written))
+    kept = _applicable(merged, own.interface)
+    merged = merge_objects(kept, _explicit(own, written), _KEYS)
     origins = ", ".join(layer.origin for layer in given)
     return parse_network_config(_of_type(merged), f"parameters with those of {origins}")
 
@@ -81,7 +82,7 @@ def _explicit(config: NetworkConfig, written: JsonMap) -> JsonMap:
     given = {name: interface[name] for name in ("type", *BLOCKS) if interface.get(name)}
     for name in given.keys() & BLOCKS.keys():
         given[name] = {field: value for field, value in given[name].items() if value}
-    return _over(canonical, {"interface": given}) if given else canonical
+    return merge_objects(canonical, {"interface": given}, _KEYS) if given else canonical
 
 
 def _of_type(merged: JsonMap) -> JsonMap:
@@ -111,33 +112,12 @@ def _applicable(provided: JsonMap, interface: InterfaceConfig) -> JsonMap:
     return kept
 
 
-def _over(below: JsonMap, above: JsonMap) -> dict[str, object]:
-    merged = dict(below)
-    for name, value in above.items():
-        under = merged.get(name)
-        merged.pop(ALTERNATIVES.get(name, ""), None)
-        if isinstance(value, Mapping) and isinstance(under, Mapping):
-            merged[name] = _over(under, value)
-        elif isinstance(value, list) and isinstance(under, list) and value and name in _KEYS:
-            merged[name] = _joined(under, value, _KEYS[name])
-        else:
-            merged[name] = value
-    return merged
-
-
-def _joined(
-    below: list[object], above: list[object], key: Callable[[object], object]
-) -> list[object]:
-    stronger = {key(entry) for entry in above}
-    return [*(entry for entry in below if key(entry) not in stronger), *above]
-
-
 def _field(entry: object, *names: str) -> tuple[str, ...]:
     assert isinstance(entry, Mapping), "encoded by network_config_to_object"
     return tuple(str(entry.get(name, "")) for name in names)
 
 
-_KEYS: Final[Mapping[str, Callable[[object], object]]] = {
+_KEYS: Final[Mapping[str, Key]] = {
     "addresses": str,
     "routes": lambda entry: _field(entry, "destination", "table"),
     "rules": lambda entry: _field(entry, "priority", "source", "destination", "table"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dranet_nri.config.fields import IPOIB_FIELDS, RDMA_FIELDS
-from dranet_nri.config.json_cursor import Fields, Node, given, without_blank
+from dranet_nri.config.json_cursor import Fields, Node, distinct, given, without_blank
 from dranet_nri.config.scalars import parse_rdma_name
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
@@ -36,14 +36,8 @@ def read_rdma(node: Node) -> RdmaConfig:
 
 
 def _char_kinds(node: Node) -> tuple[CharKind, ...]:
-    found: list[CharKind] = []
-    for item in node.items():
-        word = item.word(tuple(CharKind))
-        if word in found:
-            item.report("given twice; keep one")
-        elif word is not None:
-            found.append(CharKind(word))
-    return tuple(found)
+    words = distinct(node.items(), lambda item: item.word(tuple(CharKind)))
+    return tuple(map(CharKind, words))
 
 
 def read_ipoib(fields: Fields) -> IpoibConfig | None:

@@ -23,7 +23,7 @@ from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
-from dranet_nri.component.files import DeferredFileSystem, KernelFileSystem
+from dranet_nri.component.files import DeferredFileSystem, FileSystem
 from dranet_nri.component.log import logger, trace_of
 from dranet_nri.daemon.leases import LeaseLoop
 from dranet_nri.daemon.schedule import ReconcileSchedule
@@ -163,14 +163,14 @@ class NriDaemon:
 
         connection = Connection(self._endpoint, plugin, notify, answered=plugin.answered)
         telemetry = TelemetryWriter(
-            KernelFileSystem(),
+            FileSystem(),
             self._settings.run,
             plugin,
             self._schedule,
             lambda: connection.status,
         )
         read = partial(plugin.attacher.watchdog.run, privileged.read_privileged_facts)
-        tcx_writer = PrivilegedFactsWriter(KernelFileSystem(), self._settings.run, read)
+        tcx_writer = PrivilegedFactsWriter(FileSystem(), self._settings.run, read)
         leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
         plugin.attacher.on_attached = leases.note
         loop = asyncio.get_running_loop()
@@ -214,7 +214,7 @@ class NriDaemon:
 
     def _rdma_changed(self, plugin: HookHandler, events: Collection[RdmaEvent]) -> None:
         """Schedule a reconcile soon when RDMA devices appear or disappear."""
-        if {event.kind for event in events} & LIFECYCLE and plugin.reconciler.has_rdma():
+        if not LIFECYCLE.isdisjoint(events) and plugin.reconciler.has_rdma():
             self._schedule.note_kernel_event()
 
     def _rdma_lost(self, error: KernelError) -> None:
@@ -228,10 +228,10 @@ class NriDaemon:
             pending = True
             try:
                 pending = await plugin.reconcile()
-                plugin.attacher.metrics.work.round("pending" if pending else "settled")
+                plugin.attacher.metrics.work.rounds.add("pending" if pending else "settled")
             except Exception:  # noqa: BLE001 - a failed round does not end the loop
                 self._log.exception("repair failed")
-                plugin.attacher.metrics.work.round("failed")
+                plugin.attacher.metrics.work.rounds.add("failed")
             self._schedule.settle(pending=pending)
 
     def _log_notice(self, plugin: HookHandler, notice: Notice) -> None:
@@ -251,10 +251,10 @@ class NriDaemon:
             case Unsynchronized():
                 self._log.warning("connected, but not served", reason=notice.reason)
             case Disconnected():
-                counts.disconnected()
+                counts.disconnects.add()
                 self._log.warning("disconnected", reason=notice.reason, retry_s=notice.retry_s)
             case HookLate():
-                counts.late(notice.hook)
+                counts.late.add(notice.hook)
                 self._log.warning("hook at its deadline", hook=notice.hook, pod=str(notice.pod))
             case HookFailed():
                 if notice.hook in ATTACH_HOOKS:

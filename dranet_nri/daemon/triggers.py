@@ -5,9 +5,9 @@ from typing import Final
 
 from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent
-from dranet_nri.linux.rdma.types import EventKind
+from dranet_nri.linux.rdma.types import RdmaEvent
 
-LIFECYCLE: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
+LIFECYCLE: Final = frozenset({RdmaEvent.REGISTER, RdmaEvent.UNREGISTER, RdmaEvent.LOST})
 APPEARING: Final = frozenset({"add", "move", "bind"})  # uevent actions, linux/kobject.h
 DISAPPEARING: Final = frozenset({"remove", "unbind"})
 VIRTUAL: Final = "/devices/virtual/"  # devices without hardware, drivers/base/core.c

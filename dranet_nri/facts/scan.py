@@ -19,11 +19,9 @@ from dranet_nri.facts import azure, host, infiniband, links, privileged, sysfs
 from dranet_nri.facts.invalidation import NOTHING, Event, Invalidated, invalidated_by
 from dranet_nri.inventory import (
     HostFacts,
-    Inventory,
     NetDevice,
     PciFunction,
     RdmaDeviceFacts,
-    inventory_from_facts,
     parse_vm_size,
 )
 from dranet_nri.linux.dirfd import DirFd
@@ -41,24 +39,10 @@ MANY_LINKS: Final = 64  # above it, full dumps are faster than one request per l
 T = TypeVar("T", PciFunction, RdmaDeviceFacts)
 
 
-def scan(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> Inventory:
-    """Return the current inventory; nothing is cached between calls.
-
-    Links, addresses and routes are those of the calling thread's network namespace.
-
-    Args:
-        sysfs_root: mount point of a sysfs of the same namespace.
-        azure_size: Azure's name of this machine's size, "" if unknown.
-
-    Raises:
-        KernelError: a netlink dump failed.
-        InvalidValueError: the VM size is unknown.
-    """
-    return inventory_from_facts(read_host(sysfs_root, azure_size))
-
-
 def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts:
     """Return the facts of a full scan.
+
+    Links, addresses and routes are those of the calling thread's network namespace.
 
     Args:
         sysfs_root: mount point of a sysfs of the same namespace.

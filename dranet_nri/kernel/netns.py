@@ -16,11 +16,11 @@ import socket
 import stat
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from errno import EINVAL, ENOENT, ENOTDIR
 from os import EX_OSERR
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import NetnsId
@@ -33,14 +33,6 @@ NS_GET_NSTYPE: Final = 0xB703  # linux/nsfs.h, _IO(0xb7, 3)
 _libc: Final = ctypes.CDLL(None, use_errno=True)  # os.setns needs Python 3.12
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class _Outcome(Generic[T]):
-    """Result of work in another thread: a value, or the error."""
-
-    value: T | None = None
-    error: BaseException | None = None
 
 
 def run_inside(nsfd: int, work: Callable[[], T]) -> T:
@@ -60,20 +52,18 @@ def run_inside(nsfd: int, work: Callable[[], T]) -> T:
         return work()
     if threading.current_thread() is not threading.main_thread():
         return _inside(nsfd, work)
-    outcome: _Outcome[T] = _Outcome()
+    outcome: Future[T] = Future()
 
     def body() -> None:
         try:
-            outcome.value = _inside(nsfd, work)
+            outcome.set_result(_inside(nsfd, work))
         except BaseException as error:  # noqa: BLE001 (raised again in the calling thread)
-            outcome.error = error
+            outcome.set_exception(error)
 
     thread = threading.Thread(target=body, name="in-netns", daemon=True)
     thread.start()
     thread.join()
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value  # type: ignore[return-value]  # no error, so it is the result of work
+    return outcome.result()
 
 
 def _inside(nsfd: int, work: Callable[[], T]) -> T:

@@ -1,6 +1,7 @@
 """Differences between desired and observed link state, shared by attach and restore plans."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from dranet_nri.model import ARPHRD_INFINIBAND, Address, Link, LinkState, Ns, OffloadSizes
 from dranet_nri.plan.ops import DelAltname, LinkSettings, Plan, SetLink
@@ -27,48 +28,28 @@ def settings_of(link: Link) -> LinkSettings:
 
 def difference(desired: LinkSettings, link: Link) -> LinkSettings:
     """Return the settings in which the link differs from `desired`."""
-    return LinkSettings(
-        mtu=_unless_equal(desired.mtu, link.mtu),
-        mac=None if desired.mac is None or desired.mac == link.mac else desired.mac,
-        txqlen=_unless_equal(desired.txqlen, link.txqlen),
-        alias=None if desired.alias is None or desired.alias == link.alias else desired.alias,
-        sizes=OffloadSizes(
-            gso=_unless_equal(desired.sizes.gso, link.sizes.gso),
-            gro=_unless_equal(desired.sizes.gro, link.sizes.gro),
-            gso_ipv4=_unless_equal(desired.sizes.gso_ipv4, link.sizes.gso_ipv4),
-            gro_ipv4=_unless_equal(desired.sizes.gro_ipv4, link.sizes.gro_ipv4),
-        ),
-        flags=_unless_equal(desired.flags, link.flags),
-        group=_unless_equal(desired.group, link.group),
-        ipoib=None if desired.ipoib == link.ipoib else desired.ipoib,
-    )
-
-
-def _unless_equal(desired: int | None, now: int | None) -> int | None:
-    return None if desired == now else desired
+    changes = _by_name(desired, unlike=link)
+    changes["sizes"] = OffloadSizes(**_by_name(desired.sizes, unlike=link.sizes))
+    return LinkSettings(**changes)
 
 
 def link_with(link: Link, settings: LinkSettings) -> Link:
-    """Return the link with the settings applied."""
-    return replace(
-        link,
-        mtu=link.mtu if settings.mtu is None else settings.mtu,
-        mac=link.mac if settings.mac is None else settings.mac,
-        txqlen=link.txqlen if settings.txqlen is None else settings.txqlen,
-        alias=link.alias if settings.alias is None else settings.alias,
-        sizes=_merged(settings.sizes, link.sizes),
-        flags=link.flags if settings.flags is None else settings.flags,
-        group=link.group if settings.group is None else settings.group,
-    )
+    """Return the link with the settings applied, except for the IPoIB mode."""
+    changes = _by_name(replace(settings, ipoib=None))
+    changes["sizes"] = replace(link.sizes, **_by_name(settings.sizes))
+    return replace(link, **changes)
 
 
-def _merged(desired: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
-    return OffloadSizes(
-        gso=now.gso if desired.gso is None else desired.gso,
-        gro=now.gro if desired.gro is None else desired.gro,
-        gso_ipv4=now.gso_ipv4 if desired.gso_ipv4 is None else desired.gso_ipv4,
-        gro_ipv4=now.gro_ipv4 if desired.gro_ipv4 is None else desired.gro_ipv4,
-    )
+def _by_name(
+    settings: LinkSettings | OffloadSizes, unlike: Link | OffloadSizes | None = None
+) -> dict[str, Any]:
+    """Return the settings by name that change something: not None, and not those of `unlike`."""
+    named = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {
+        name: value
+        for name, value in named.items()
+        if value is not None and (unlike is None or value != getattr(unlike, name))
+    }
 
 
 def plan_settings(ns: Ns, name: str, desired: LinkSettings, now: Link) -> Plan:

@@ -22,7 +22,6 @@ class LeaseAddress:
     address: Address
 
     def __str__(self) -> str:
-        """Describe the operation."""
         valid_s = self.address.valid_s
         time = "forever" if valid_s == FOREVER else f"for {valid_s} s"
         return f"add address {self.address.cidr} {time} to {self.name} in {self.ns}"
@@ -40,7 +39,6 @@ class DropAddress:
     cidr: str
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"delete address {self.cidr} of {self.name} in {self.ns}"
 
 

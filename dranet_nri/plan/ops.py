@@ -74,7 +74,6 @@ class SetDown:
     index: int
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"set link {self.index} down in {self.ns}"
 
 
@@ -87,7 +86,6 @@ class RenameLink:
     name: str
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"rename link {self.index} to {self.name} in {self.ns}"
 
 
@@ -102,7 +100,6 @@ class MoveLink:
     settings: LinkSettings = LinkSettings()
 
     def __str__(self) -> str:
-        """Describe the operation."""
         settings = f" with {self.settings}" if self.settings != LinkSettings() else ""
         way = f"from {self.source} to {self.target}"
         return f"move link {self.index} {way} as {self.name}{settings}"
@@ -117,7 +114,6 @@ class SetLink:
     settings: LinkSettings
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"set {self.settings} on {self.name} in {self.ns}"
 
 
@@ -129,7 +125,6 @@ class SetUp:
     name: str
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"set {self.name} up in {self.ns}"
 
 
@@ -142,7 +137,6 @@ class AddAltname:
     altname: str
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"add altname {self.altname} to {self.name} in {self.ns}"
 
 
@@ -155,7 +149,6 @@ class DelAltname:
     altname: str
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"delete altname {self.altname} of link {self.index} in {self.ns}"
 
 
@@ -168,7 +161,6 @@ class SetMaster:
     master: str
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"set master of {self.name} to {self.master or 'none'} in {self.ns}"
 
 
@@ -181,7 +173,6 @@ class AddAddress:
     address: Address
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"add address {self.address.cidr} to {self.name} in {self.ns}"
 
 
@@ -197,7 +188,6 @@ class AddRoute:
     route: Route
 
     def __str__(self) -> str:
-        """Describe the operation."""
         hops = [self.route.gateway] if self.route.gateway else []
         hops += (f"{hop.gateway} {hop.device}".strip() for hop in self.route.nexthops)
         via = f" via {' and '.join(hops)}" if hops else ""
@@ -214,7 +204,6 @@ class AddRule:
     rule: Rule
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"add rule {_described(self.rule)} in {self.ns}"
 
 
@@ -227,7 +216,6 @@ class AddNeighbour:
     neighbour: Neighbour
 
     def __str__(self) -> str:
-        """Describe the operation."""
         entry = f"{self.neighbour.destination} at {self.neighbour.mac or 'no address'}"
         return f"add neighbour {entry} to {self.name} in {self.ns}"
 
@@ -241,7 +229,6 @@ class SetSysctl:
     sysctl: Sysctl
 
     def __str__(self) -> str:
-        """Describe the operation."""
         path = f"net/{self.sysctl.family}/conf/{self.name}/{self.sysctl.key}"
         value = "what it was" if self.sysctl.secret else self.sysctl.value
         return f"set sysctl {path} to {value} in {self.ns}"
@@ -261,7 +248,6 @@ class SetFeatures:
     strict: bool
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"set features {self.features} of {self.name} in {self.ns}"
 
 
@@ -274,7 +260,6 @@ class SetPrivateFlags:
     flags: Switches
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"set private flags {self.flags} of {self.name} in {self.ns}"
 
 
@@ -291,7 +276,6 @@ class MoveRdma:
     name: str
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"move RDMA device {self.name} from {self.source} to {self.target}"
 
 
@@ -304,7 +288,6 @@ class RenameRdma:
     name: str
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"rename RDMA device {self.index} to {self.name} in {self.ns}"
 
 
@@ -324,7 +307,6 @@ class AddChild:
     link: ChildConfig
 
     def __str__(self) -> str:
-        """Describe the operation."""
         kind, parent = self.link.kind, self.parent
         return f"add {kind} child {self.name} of link {parent} {self.link} in {self.ns}"
 
@@ -337,7 +319,6 @@ class DelLink:
     index: int
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"delete link {self.index} in {self.ns}"
 
 

@@ -13,7 +13,6 @@ Rules:
 """
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +21,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Final
 
-from dranet_nri.component.files import FileSystem, read_record_bytes, save
+from dranet_nri.component.files import FileSystem, read_file, save
 from dranet_nri.errors import StateCorruptError, StateError, StateVersionError
 
 NAME: Final = "heartbeat.json"
@@ -143,11 +142,7 @@ def load(run: Path) -> Heartbeat:
         OSError: it cannot be read.
         StateError: it is not a file of this format.
     """
-    directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return _decoded(read_record_bytes(directory, NAME, _MAX_BYTES))
-    finally:
-        os.close(directory)
+    return _decoded(read_file(run / NAME, _MAX_BYTES))
 
 
 def plugin_health(run: Path, *, max_age_s: float = MAX_AGE_S) -> PluginHealth:

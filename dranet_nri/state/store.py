@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Final, Generic, TypeVar
 
-from dranet_nri.component.files import FileSystem, KernelFileSystem, remove, remove_staged, save
+from dranet_nri.component.files import FileSystem, remove, remove_staged, save
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.model import Allocation, Attachment, parse_uid
 from dranet_nri.state.lock import OperationLock
@@ -148,9 +148,7 @@ class AllocationStore(RecordStore[Allocation]):
 
     def __init__(self, directory: Path = ALLOCATIONS, *, fs: FileSystem | None = None) -> None:
         """See RecordStore."""
-        super().__init__(
-            directory, decode_allocation, encode_allocation, fs=fs or KernelFileSystem()
-        )
+        super().__init__(directory, decode_allocation, encode_allocation, fs=fs or FileSystem())
 
 
 class AttachmentStore(RecordStore[Attachment]):
@@ -160,6 +158,4 @@ class AttachmentStore(RecordStore[Attachment]):
 
     def __init__(self, directory: Path = ATTACHMENTS, *, fs: FileSystem | None = None) -> None:
         """See RecordStore."""
-        super().__init__(
-            directory, decode_attachment, encode_attachment, fs=fs or KernelFileSystem()
-        )
+        super().__init__(directory, decode_attachment, encode_attachment, fs=fs or FileSystem())

@@ -1,19 +1,18 @@
 """TCX file: host facts that need privilege to read, written by the plugin for the shim.
 
 For each link of the host's network namespace, it has the names of its TCX programs, the kinds of
-its upper links in other namespaces, and the kinds of encryption that send through it. The shim has
-no capability to read them.
+its upper links in other namespaces, and what sends through it, such as IPsec. The shim has no
+capability to read them.
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.component.files import FileSystem, read_record_bytes, save
+from dranet_nri.component.files import FileSystem, read_file, save
 from dranet_nri.errors import StateCorruptError, StateVersionError
 
 NAME: Final = "facts.json"
@@ -26,7 +25,7 @@ _KIND: Final = re.compile(r"[!-~]{1,55}")  # MODULE_NAME_LEN of Linux
 
 Programs = Mapping[int, tuple[str, ...]]  # ifindex -> names
 UpperKinds = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of upper links in other namespaces
-Underlays = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of encryption that send through it
+Underlays = Mapping[int, tuple[str, ...]]  # ifindex -> what sends through it, as in underlays.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +84,9 @@ def load(run: Path) -> PrivilegedFacts:
         StateError: it is not a file of this format.
     """
     try:
-        directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return decoded(read_file(run / NAME, _LIMIT))
     except FileNotFoundError:
         return PrivilegedFacts()
-    try:
-        return decoded(read_record_bytes(directory, NAME, _LIMIT))
-    except FileNotFoundError:
-        return PrivilegedFacts()
-    finally:
-        os.close(directory)
 
 
 def _decoded_names(

@@ -59,7 +59,7 @@ class Fleet:
         async def one(name: str) -> None:
             async with gate:
                 await self._api.create(NODE, {"metadata": {"name": name}})
-            self._publishers[name].offer(resources(name, well=True))
+            self._publishers[name].publish(resources(name, well=True))
             self._tasks.add(asyncio.create_task(self._publishers[name].run()))
 
         await asyncio.gather(*map(one, self.names))
@@ -75,7 +75,7 @@ class Fleet:
         well = False
         while time.monotonic() < end:
             for name, publisher in self._publishers.items():
-                publisher.offer(both[name][well])
+                publisher.publish(both[name][well])
             well = not well
             await asyncio.sleep(FLAP_S)
 

@@ -22,7 +22,7 @@ import aiohttp
 import grpc
 
 from dra_shim._gen import dra_v1_pb2 as messages
-from dranet_nri.component.files import KernelFileSystem, remove, save
+from dranet_nri.component.files import FileSystem, remove, save
 from dranet_nri.component.threads import in_thread
 from tests.bench.drivers import ACCOUNT, SERVICE
 from tests.bench.kube_api import CLAIMS, PODS, PORT
@@ -37,7 +37,7 @@ class Shim:
     def __init__(self, directory: Path) -> None:
         """Use a directory for the files."""
         self._directory = directory
-        self._fs = KernelFileSystem()
+        self._fs = FileSystem()
         self._session = aiohttp.ClientSession(
             f"https://127.0.0.1:{PORT}",
             connector=aiohttp.TCPConnector(

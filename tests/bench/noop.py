@@ -22,7 +22,7 @@ from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.component.log import logger
 from dranet_nri.facts.host import boot_id
 from dranet_nri.hooks.handler import HookHandler
@@ -155,7 +155,7 @@ def plugin(kind: type[HookHandler], *, other: bool) -> Iterator[HookHandler]:
         kernel=kernel,
         executor=PlanExecutor(kernel, attachments, SystemClock(), RdmaOptions()),
         attachments=attachments,
-        gate=Gate(KernelFileSystem(), root / "cdi", root / "metadata"),
+        gate=Gate(FileSystem(), root / "cdi", root / "metadata"),
         options=EditOptions(),
         log=logger("bench"),
         wake=lambda: None,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.files import KernelFileSystem, save
+from dranet_nri.component.files import FileSystem, save
 from dranet_nri.state.record import encode_allocation
 from tests.bench.table import Row, ms, print_now, spread
 from tests.dra_shim.prepare.prepare_bench import Bench
@@ -40,7 +40,7 @@ async def rounds(bench: Bench, directory: Path) -> tuple[list[float], list[float
         assert record is not None
         data = encode_allocation(record)
         begin = time.perf_counter()
-        save(KernelFileSystem(), directory / f"{number}.json", data)
+        save(FileSystem(), directory / f"{number}.json", data)
         save_s.append(time.perf_counter() - begin)
         assert await bench.preparer.unprepare([claim]) == {claim.uid: ""}
     return prepare_s, save_s

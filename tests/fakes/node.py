@@ -18,7 +18,8 @@ from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.clock import SystemClock
+from dranet_nri.component.files import FileSystem
 from dranet_nri.component.log import logger
 from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.model import (
@@ -49,7 +50,7 @@ LATER = 1e9  # a deadline nobody meets
 
 
 @dataclass(slots=True)
-class FixedClock:
+class FixedClock(SystemClock):
     """Two clocks that stand still until told."""
 
     seconds: int = 1000
@@ -66,7 +67,7 @@ class FixedClock:
         """Return at once."""
 
 
-class FullFs(KernelFileSystem):
+class FullFs(FileSystem):
     """A file system that may be full.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dra_shim.resourceapi import parse_manifests
 from dra_shim.resourceapi.allocated_claim import AllocatedClaim, read_allocated
-from dra_shim.resourceapi.pod import is_over, read_pod_use
+from dra_shim.resourceapi.pod import has_ended, read_pod_use
 from dranet_nri.config import (
     ConfigEntry,
     ConfigSource,
@@ -79,7 +79,7 @@ def read_objects(data: bytes) -> None:
         for read in (
             read_allocated,
             partial(read_pod_use, claim=claim),
-            partial(is_over, uid="u-1"),
+            partial(has_ended, uid="u-1"),
         ):
             try:
                 read(document)

@@ -113,5 +113,5 @@ def test_patches_of_requests_are_valid_and_tolerate_missing_carrier() -> None:
     (request,) = parsed.spec.requests[0].alternatives
     assert request.selectors
     (toleration,) = request.tolerations
-    assert toleration.covers(Taint(UNHEALTHY, NO_CARRIER))
-    assert not toleration.covers(Taint(UNHEALTHY, VANISHED))
+    assert toleration.tolerates(Taint(UNHEALTHY, NO_CARRIER))
+    assert not toleration.tolerates(Taint(UNHEALTHY, VANISHED))

@@ -21,7 +21,7 @@ from typing import Final
 
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.gate import Gate
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.component.log import configure
 from dranet_nri.daemon.process import NriDaemon
 from dranet_nri.kernel.session import NetlinkSession
@@ -93,9 +93,9 @@ def _count_records(count_event: Callable[[str], None]) -> None:
 
 def _count_files(count_event: Callable[[str], None]) -> None:
     plain_write, plain_replace, plain_unlink = (
-        KernelFileSystem.write,
-        KernelFileSystem.replace,
-        KernelFileSystem.unlink,
+        FileSystem.write,
+        FileSystem.replace,
+        FileSystem.unlink,
     )
     plain_close = Gate.close
 
@@ -103,15 +103,15 @@ def _count_files(count_event: Callable[[str], None]) -> None:
         if not any(name in path.name for name in (heartbeat.NAME, METRICS)):
             count_event(f"{what} {path.parent.name}/{path.name}")
 
-    def write(fs: KernelFileSystem, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+    def write(fs: FileSystem, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
         plain_write(fs, path, data, mode, durable=durable)
         count("staged", path)
 
-    def replace(fs: KernelFileSystem, source: Path, target: Path) -> None:
+    def replace(fs: FileSystem, source: Path, target: Path) -> None:
         plain_replace(fs, source, target)
         count("renamed", target)
 
-    def unlink(fs: KernelFileSystem, path: Path) -> None:
+    def unlink(fs: FileSystem, path: Path) -> None:
         there = path.exists()
         plain_unlink(fs, path)
         if there:
@@ -121,9 +121,9 @@ def _count_files(count_event: Callable[[str], None]) -> None:
         plain_close(gate, claim_uid)
         count_event("closed the gate")
 
-    KernelFileSystem.write = write  # type: ignore[method-assign, assignment]
-    KernelFileSystem.replace = replace  # type: ignore[method-assign, assignment]
-    KernelFileSystem.unlink = unlink  # type: ignore[method-assign, assignment]
+    FileSystem.write = write  # type: ignore[method-assign, assignment]
+    FileSystem.replace = replace  # type: ignore[method-assign, assignment]
+    FileSystem.unlink = unlink  # type: ignore[method-assign, assignment]
     Gate.close = close  # type: ignore[method-assign, assignment]
 
 

@@ -33,8 +33,8 @@ from dra_shim.scheduling.allocator.candidates import (
 )
 from dra_shim.scheduling.allocator.errors import AllocationError
 from dra_shim.scheduling.allocator.explain import explain, headlines
-from dra_shim.scheduling.allocator.feasibility import check_meetable
-from dra_shim.scheduling.allocator.pools import CandidatePools, Pool, pools_of, supply_of, without
+from dra_shim.scheduling.allocator.feasibility import check_feasible
+from dra_shim.scheduling.allocator.pools import Pool, PoolSet, pool_set_of, pools_of, with_allocated
 from dra_shim.scheduling.allocator.report import AlternativeReport, DeviceReport, report
 from dra_shim.scheduling.allocator.search import Search
 from dranet_nri.config import (
@@ -49,20 +49,20 @@ from dranet_nri.model import AllocatedDevice, Device, NetworkConfig
 __all__ = [
     "AllocationError",
     "AlternativeReport",
-    "CandidatePools",
     "Check",
     "CheckOutcome",
     "DeviceReport",
     "Grant",
     "NamedClaim",
     "Pool",
+    "PoolSet",
     "allocate",
     "choose",
     "config_for",
     "explained",
+    "pool_set_of",
     "pools_of",
-    "supply_of",
-    "without",
+    "with_allocated",
 ]
 
 
@@ -81,6 +81,7 @@ class Grant:
     Attributes:
         claim: index of the claim.
         request: "req", or "req/sub" for firstAvailable.
+        device: the allocated device.
         admin_access: the claim only observes the device.
         share_id: id of a share of the device, "" for the whole device.
         consumed: (capacity, amount) pairs of the share.
@@ -88,7 +89,7 @@ class Grant:
 
     claim: int
     request: str
-    offer: SliceDevice
+    device: SliceDevice
     admin_access: bool = False
     share_id: str = ""
     consumed: tuple[tuple[str, Fraction], ...] = ()
@@ -115,22 +116,24 @@ def allocate(
 
     Raises:
         AllocationError: a claim cannot be allocated; the text has the reason for each device.
-        SelectorError: a selector is no CEL, or fails on a device that was tried.
-        ConfigError: the configuration that applies to a chosen device is not valid for it.
+        SelectorError: a selector is not valid CEL, or fails on a tried device.
+        ConfigError: the configuration of a device is not valid for it.
     """
     devices = {device.name: device for device in inventory.devices}
     results: list[list[AllocatedDevice]] = [[] for _ in claims]
-    for grant in choose(claims, classes, supply_of(inventory, node), new_uid=new_uid):
-        claim, device = claims[grant.claim], devices[grant.offer.name]
+    for grant in choose(claims, classes, pool_set_of(inventory, node), new_uid=new_uid):
+        claim, device = claims[grant.claim], devices[grant.device.name]
         config = NetworkConfig()
         if not grant.admin_access:  # otherwise the owner of the device configures it
             config = config_for(claim, classes, grant.request, first_valid=first_valid_config)
-            _check_device(claim.label, device, config, share=grant.offer.shared)
-        results[grant.claim].append(_given(grant, node, device, config))
+            _check_device(claim.label, device, config, share=grant.device.shared)
+        results[grant.claim].append(_allocated_device(grant, node, device, config))
     return tuple(map(tuple, results))
 
 
-def _given(grant: Grant, node: str, device: Device, config: NetworkConfig) -> AllocatedDevice:
+def _allocated_device(
+    grant: Grant, node: str, device: Device, config: NetworkConfig
+) -> AllocatedDevice:
     """Return a device in the form for a record."""
     request, _, subrequest = grant.request.partition("/")
     return AllocatedDevice(
@@ -148,7 +151,7 @@ def _given(grant: Grant, node: str, device: Device, config: NetworkConfig) -> Al
 def choose(
     claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    supply: CandidatePools,
+    pool_set: PoolSet,
     *,
     new_uid: Callable[[], str],
 ) -> tuple[Grant, ...]:
@@ -158,31 +161,31 @@ def choose(
         AllocationError: a claim cannot be allocated; the text has the reason for each device.
         SelectorError: a selector is not valid CEL, or fails on a tried device.
     """
-    wants = _wants(claims, classes, supply)
-    search = Search(wants, supply)
+    pending = _pending(claims, classes, pool_set)
+    search = Search(pending, pool_set)
     if not search.run():
-        raise AllocationError(explain(wants, supply))
+        raise AllocationError(explain(pending, pool_set))
     return _grants(search, new_uid)
 
 
 def explained(
     claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    supply: CandidatePools,
+    pool_set: PoolSet,
     *,
     new_uid: Callable[[], str],
 ) -> tuple[tuple[AlternativeReport, ...], tuple[Grant, ...], tuple[str, ...]]:
-    """Return all checks of all devices, the devices of each request, and the reasons if there are
-    none.
+    """Return (checks of all devices, allocated devices, reasons for a failed allocation).
 
-    Reasons are those of the requests; checks have those of the devices.
+    There are either allocated devices or reasons. A reason is about a request; the checks have the
+    reasons for each device.
 
     Raises:
         AllocationError: a claim requests what no search can allocate.
         SelectorError: a selector is not valid CEL.
     """
-    wants = _wants(claims, classes, supply)
-    search = Search(wants, supply)
+    pending = _pending(claims, classes, pool_set)
+    search = Search(pending, pool_set)
     why: tuple[str, ...] = ()
     try:
         met = search.run()
@@ -191,30 +194,30 @@ def explained(
     except SelectorError as error:
         met, why = False, (str(error),)
     if met:
-        return report(wants, search), _grants(search, new_uid), ()
-    return report(wants, Search(wants, supply)), (), why or headlines(wants, supply)
+        return report(pending, search), _grants(search, new_uid), ()
+    return report(pending, Search(pending, pool_set)), (), why or headlines(pending, pool_set)
 
 
-def _wants(
-    claims: Sequence[NamedClaim], classes: Mapping[str, DeviceClass], supply: CandidatePools
+def _pending(
+    claims: Sequence[NamedClaim], classes: Mapping[str, DeviceClass], pool_set: PoolSet
 ) -> tuple[PendingRequest, ...]:
     for claim in claims:
-        check_meetable(claim.label, claim.spec, classes)
-    return pending_requests([(claim.label, claim.spec) for claim in claims], classes, supply)
+        check_feasible(claim.label, claim.spec, classes)
+    return pending_requests([(claim.label, claim.spec) for claim in claims], classes, pool_set)
 
 
 def _grants(search: Search, new_uid: Callable[[], str]) -> tuple[Grant, ...]:
     return tuple(
         Grant(
-            part.claim,
-            part.request.name,
-            candidate.offer,
-            part.request.admin_access,
-            new_uid() if candidate.offer.shared else "",
+            alternative.claim,
+            alternative.request.name,
+            candidate.device,
+            alternative.request.admin_access,
+            new_uid() if candidate.device.shared else "",
             candidate.share.amounts,
         )
         for picks in search.chosen
-        for part, candidate in picks
+        for alternative, candidate in picks
     )
 
 
@@ -227,9 +230,8 @@ def config_for(
         ConfigError: the configuration is invalid.
     """
     users: dict[str, list[str]] = {}
-    for claim_request in claim.spec.requests:
-        for part in claim_request.alternatives:
-            users.setdefault(part.device_class, []).append(part.name)
+    for alternative in claim.spec.alternatives:
+        users.setdefault(alternative.device_class, []).append(alternative.name)
     entries: list[ConfigEntry] = [
         replace(entry, requests=tuple(requests), path=f"class {name} {entry.path}")
         for name, requests in users.items()
@@ -244,7 +246,7 @@ def _check_device(label: str, device: Device, config: NetworkConfig, *, share: b
         violations: tuple[str, ...] = (reason,)
     elif config.profile:  # the other parameters may need those of the profile
         violations = (
-            f'profile: "{config.profile}": only dra-shim run asks the profile provider; '
+            f'profile: "{config.profile}": only dra-shim run uses the profile provider; '
             "remove profile to allocate without it",
         )
     else:

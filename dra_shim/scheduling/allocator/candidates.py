@@ -16,7 +16,7 @@ from dra_shim.resourceapi import (
     SliceDevice,
 )
 from dra_shim.scheduling.allocator.capacity import NOTHING, CapacityShare, share_of
-from dra_shim.scheduling.allocator.pools import CandidatePools, Pool
+from dra_shim.scheduling.allocator.pools import Pool, PoolSet
 from dranet_nri.config import show
 from dranet_nri.model import Version
 
@@ -32,12 +32,17 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its subject, result and text, and the values that it used."""
+    """One check.
+
+    Attributes:
+        what: subject, such as "selector of class nic".
+        values: (name, value) of each field of the device that the check used.
+    """
 
     what: str
     outcome: CheckOutcome
     text: str
-    saw: tuple[tuple[str, str], ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +53,23 @@ class Candidate:
         checks: results of all selectors, also after one that is false.
         reason: the selector that is false, "" if none is.
         failure: the selector that failed, None if none failed before one that is false.
-        holder: its owner, if that excludes the request.
-        barrier: why it cannot be allocated although its selectors match.
+        in_use: "in use by OWNER" if that excludes the request, otherwise "".
+        obstacle: why it cannot be allocated although its selectors match, "" if it can.
         share: consumption of its capacity by the request.
     """
 
-    offer: SliceDevice
+    device: SliceDevice
     checks: tuple[Check, ...] = ()
     reason: str = ""
     failure: SelectorError | None = None
-    holder: str = ""
-    barrier: str = ""
+    in_use: str = ""
+    obstacle: str = ""
     share: CapacityShare = NOTHING
 
     @property
     def why_not(self) -> str:
         """Return why the device is excluded, "" if it is not."""
-        return self.holder or self.reason or self.barrier
+        return self.in_use or self.reason or self.obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +96,17 @@ class RequestAlternative:
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """One request of one claim: its alternatives are tried in order."""
+    """One request of one claim that is not allocated yet; its alternatives are tried in order."""
 
     claim: int
-    parts: tuple[RequestAlternative, ...]
+    alternatives: tuple[RequestAlternative, ...]
 
 
 Claims = Sequence[tuple[str, ClaimSpec]]
 
 
 def pending_requests(
-    claims: Claims, classes: Mapping[str, DeviceClass], supply: CandidatePools
+    claims: Claims, classes: Mapping[str, DeviceClass], pool_set: PoolSet
 ) -> tuple[PendingRequest, ...]:
     """Return the requests in order; all classes are known.
 
@@ -112,8 +117,14 @@ def pending_requests(
         PendingRequest(
             index,
             tuple(
-                _part((index, label), part, classes[part.device_class], spec.constraints, supply)
-                for part in request.alternatives
+                _alternative(
+                    (index, label),
+                    alternative,
+                    classes[alternative.device_class],
+                    spec.constraints,
+                    pool_set,
+                )
+                for alternative in request.alternatives
             ),
         )
         for index, (label, spec) in enumerate(claims)
@@ -128,118 +139,118 @@ def show_attribute(value: OneOrMore) -> str:
     return value.text if isinstance(value, Version) else show(value)
 
 
-def _part(
-    owner: tuple[int, str],
+def _alternative(
+    claim: tuple[int, str],
     request: DeviceRequest,
     cls: DeviceClass,
     constraints: Sequence[Constraint],
-    supply: CandidatePools,
+    pool_set: PoolSet,
 ) -> RequestAlternative:
-    candidates = _candidates(request, cls, supply)
+    candidates = _candidates(request, cls, pool_set)
     bound = tuple(constraint for constraint in constraints if constraint.covers(request.name))
-    if not request.every:
+    if not request.all_devices:
         free = tuple(candidate for candidate in candidates if not candidate.why_not)
-        return RequestAlternative(*owner, request, candidates, bound, free, request.count)
+        return RequestAlternative(*claim, request, candidates, bound, free, request.count)
     selected = tuple(candidate for candidate in candidates if not candidate.reason)
     chosen = tuple(
         candidate for candidate in selected if candidate.failure or not candidate.share.refusal
     )
-    blocked = next((pool.problem for pool in supply.pools if pool.problem), "")
+    blocked = next((pool.problem for pool in pool_set.pools if pool.problem), "")
     if not chosen:
         none = "the selectors choose no device"
-        blocked = blocked or (f"{none} with the capacity that is asked for" if selected else none)
+        blocked = blocked or (f"{none} with the requested capacity" if selected else none)
     if len(chosen) > MAX_DEVICES:
         blocked = blocked or f"a claim holds at most {MAX_DEVICES} devices"
     for entry in chosen:
         if entry.why_not:
-            blocked = blocked or f"device {entry.offer.name}: {entry.why_not}"
-    return RequestAlternative(*owner, request, candidates, bound, chosen, len(chosen), blocked)
+            blocked = blocked or f"device {entry.device.name}: {entry.why_not}"
+    return RequestAlternative(*claim, request, candidates, bound, chosen, len(chosen), blocked)
 
 
 def _candidates(
-    request: DeviceRequest, cls: DeviceClass, supply: CandidatePools
+    request: DeviceRequest, cls: DeviceClass, pool_set: PoolSet
 ) -> tuple[Candidate, ...]:
     selectors = [
         *(_compiled(cel, f"selector of class {cls.name}") for cel in cls.selectors),
         *(_compiled(cel, "selector of the request") for cel in request.selectors),
     ]
     return tuple(
-        _candidate(offer, pool, request, selectors, supply)
-        for pool in supply.pools
-        for offer in pool.offers
+        _candidate(device, pool, request, selectors, pool_set)
+        for pool in pool_set.pools
+        for device in pool.devices
     )
 
 
-def _compiled(cel: Cel, owner: str) -> tuple[str, Selector]:
-    return owner, compile_selector(cel.expression)
+def _compiled(cel: Cel, title: str) -> tuple[str, Selector]:
+    return title, compile_selector(cel.expression)
 
 
 def _candidate(
-    offer: SliceDevice,
+    device: SliceDevice,
     pool: Pool,
     request: DeviceRequest,
     selectors: Sequence[tuple[str, Selector]],
-    supply: CandidatePools,
+    pool_set: PoolSet,
 ) -> Candidate:
-    found = [_check(offer, owner, selector) for owner, selector in selectors]
+    found = [_check(device, title, selector) for title, selector in selectors]
     checks = tuple(check for check, _ in found)
     check, failure = next(
         ((check, failure) for check, failure in found if check.outcome is not CheckOutcome.PASSED),
         (None, None),
     )
     false = check is not None and failure is None
-    share = share_of(offer, request.capacity)
+    share = share_of(device, request.capacity)
     return Candidate(
-        offer,
+        device,
         checks,
         reason=f"{check.what} is false: {check.text}" if check is not None and false else "",
         failure=failure,
-        holder=_holder(offer, request, supply),
-        barrier=pool.problem or _taints(offer, request) or share.refusal,
+        in_use=_in_use(device, request, pool_set),
+        obstacle=pool.problem or _taints(device, request) or share.refusal,
         share=share,
     )
 
 
-def _holder(offer: SliceDevice, request: DeviceRequest, supply: CandidatePools) -> str:
-    who = supply.in_use.get(offer.id, "")
-    return f"in use by {who}" if who and not request.admin_access else ""
+def _in_use(device: SliceDevice, request: DeviceRequest, pool_set: PoolSet) -> str:
+    owner = pool_set.in_use.get(device.id, "")
+    return f"in use by {owner}" if owner and not request.admin_access else ""
 
 
-def _taints(offer: SliceDevice, request: DeviceRequest) -> str:
-    for taint in offer.taints:
+def _taints(device: SliceDevice, request: DeviceRequest) -> str:
+    for taint in device.taints:
         blocks = taint.effect in {"NoSchedule", "NoExecute"}
-        if blocks and not any(toleration.covers(taint) for toleration in request.tolerations):
+        if blocks and not any(toleration.tolerates(taint) for toleration in request.tolerations):
             return f"tainted {taint}, which the request does not tolerate; add a toleration"
     return ""
 
 
 def _check(
-    offer: SliceDevice, owner: str, selector: Selector
+    device: SliceDevice, title: str, selector: Selector
 ) -> tuple[Check, SelectorError | None]:
     text = " ".join(selector.expression.split())
-    saw = _saw(offer, selector.expression)
+    values = _values(device, selector.expression)
     try:
-        outcome = CheckOutcome.PASSED if selector.matches(offer) else CheckOutcome.FAILED
+        outcome = CheckOutcome.PASSED if selector.matches(device) else CheckOutcome.FAILED
     except SelectorError as error:
-        return Check(owner, CheckOutcome.ERROR, f"{text}: {error.reason}", saw), error
-    return Check(owner, outcome, text, saw), None
+        return Check(title, CheckOutcome.ERROR, f"{text}: {error.reason}", values), error
+    return Check(title, outcome, text, values), None
 
 
-def _saw(offer: SliceDevice, expression: str) -> tuple[tuple[str, str], ...]:
+def _values(device: SliceDevice, expression: str) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (name or table, _shown_value(offer, table, name)) for table, name in names_in(expression)
+        (name or table, _shown_value(device, table, name)) for table, name in names_in(expression)
     )
 
 
-def _shown_value(offer: SliceDevice, table: str, name: str) -> str:
+def _shown_value(device: SliceDevice, table: str, name: str) -> str:
     match table:
         case "driver":
-            return show(offer.driver)
+            return show(device.driver)
         case "allowMultipleAllocations":
-            return show(offer.shared)
+            return show(device.shared)
         case "attributes":
-            value = offer.attribute(name)
+            value = device.attribute(name)
             return "missing" if value is None else show_attribute(value)
-    amounts = dict(offer.amounts)
-    amount = amounts.get(name, amounts.get(name.removeprefix(f"{offer.driver}/")))
+    amounts = dict(device.amounts)
+    amount = amounts.get(name, amounts.get(name.removeprefix(f"{device.driver}/")))
     return "missing" if amount is None else show_amount(amount)

@@ -6,7 +6,7 @@ from dra_shim.resourceapi import MAX_DEVICES, ClaimRequest, ClaimSpec, DeviceCla
 from dra_shim.scheduling.allocator.errors import AllocationError
 
 
-def check_meetable(label: str, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> None:
+def check_feasible(label: str, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> None:
     """Reject a claim without devices, with too many devices, or with an unknown class.
 
     Raises:
@@ -27,16 +27,18 @@ def _reasons(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> Iterator[st
 
 def too_many_devices(spec: ClaimSpec) -> Iterator[str]:
     """Yield an error for a claim that requests more devices than one can hold."""
-    total = sum(min(part.count for part in request.alternatives) for request in spec.requests)
+    total = sum(
+        min(alternative.count for alternative in request.alternatives) for request in spec.requests
+    )
     if total > MAX_DEVICES:
-        yield f"asks for {total} devices; a claim holds at most {MAX_DEVICES}, use several claims"
+        yield f"requests {total} devices; a claim holds at most {MAX_DEVICES}, use several claims"
 
 
 def _unknown_classes(request: ClaimRequest, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
-    for part in request.alternatives:
-        if part.device_class not in classes:
+    for alternative in request.alternatives:
+        if alternative.device_class not in classes:
             found = ", ".join(sorted(classes)) or "none"
             yield (
-                f"request {part.name}: class {part.device_class!r} is not among the given files "
-                f"(found: {found}); add the file that holds it"
+                f"request {alternative.name}: class {alternative.device_class!r} is not among the "
+                f"given files (found: {found}); add the file that holds it"
             )

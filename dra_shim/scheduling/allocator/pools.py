@@ -21,14 +21,14 @@ class Pool:
 
     driver: str
     name: str
-    offers: tuple[SliceDevice, ...]
+    devices: tuple[SliceDevice, ...]
     counters: tuple[CounterValue, ...] = ()
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class CandidatePools:
-    """Pools in the order of the search.
+class PoolSet:
+    """Pools in the order of the search, with the devices in use.
 
     Attributes:
         in_use: device → owner, in the form for messages.
@@ -42,27 +42,27 @@ class CandidatePools:
     shares: Mapping[DeviceId, Mapping[str, Fraction]] = field(default_factory=dict)
 
 
-def without(supply: CandidatePools, taken: Iterable[tuple[str, AllocatedResult]]) -> CandidatePools:
-    """Return the pools without the devices of other claims.
+def with_allocated(pool_set: PoolSet, allocated: Iterable[tuple[str, AllocatedResult]]) -> PoolSet:
+    """Return the pools with the devices of other claims in use.
 
     Args:
-        supply: the pools.
-        taken: device → owner, in the form for messages.
+        pool_set: the pools.
+        allocated: (owner in the form for messages, allocated device).
     """
-    in_use = dict(supply.in_use)
-    shares = {device: dict(amounts) for device, amounts in supply.shares.items()}
-    for who, result in taken:
+    in_use = dict(pool_set.in_use)
+    shares = {device: dict(amounts) for device, amounts in pool_set.shares.items()}
+    for owner, result in allocated:
         if not result.share_id:
-            in_use.setdefault(result.device, who)
+            in_use.setdefault(result.device, owner)
             continue
         amounts = shares.setdefault(result.device, {})
         for name, amount in result.consumed:
             amounts[name] = amounts.get(name, Fraction()) + amount
-    return replace(supply, in_use=in_use, shares=shares)
+    return replace(pool_set, in_use=in_use, shares=shares)
 
 
-def supply_of(inventory: NodeInventory, node: str) -> CandidatePools:
-    """Return a node's devices as the pool that this driver publishes."""
+def pool_set_of(inventory: NodeInventory, node: str) -> PoolSet:
+    """Return the pool that this driver publishes for a node, with the devices in use."""
     resources = driver_resources(
         node,
         inventory.devices,
@@ -71,15 +71,15 @@ def supply_of(inventory: NodeInventory, node: str) -> CandidatePools:
         inventory.physical,
         inventory.near,
     )
-    return CandidatePools(
-        (Pool(DRIVER_NAME, node, resources.offers, resources.counters),),
-        {(DRIVER_NAME, node, name): who for name, who in inventory.in_use.items()},
+    return PoolSet(
+        (Pool(DRIVER_NAME, node, resources.devices, resources.counters),),
+        {(DRIVER_NAME, node, name): owner for name, owner in inventory.in_use.items()},
         inventory.excluded,
         {
             (DRIVER_NAME, node, name): {
                 capacity: Fraction(value) for capacity, value in amounts.items()
             }
-            for name, amounts in inventory.given.items()
+            for name, amounts in inventory.consumed.items()
         },
     )
 
@@ -99,19 +99,21 @@ def pools_of(slices: Iterable[ResourceSlice], node: str) -> tuple[Pool, ...]:
         current = [
             resource_slice for resource_slice in found if resource_slice.generation == newest
         ]
-        here = [resource_slice for resource_slice in current if resource_slice.node in {"", node}]
-        if not here:
+        for_node = [
+            resource_slice for resource_slice in current if resource_slice.node in {"", node}
+        ]
+        if not for_node:
             continue
-        offers = [
-            offer
-            for resource_slice in here
-            for offer in resource_slice.offers
-            if offer.node in {"", node}
+        devices = [
+            device
+            for resource_slice in for_node
+            for device in resource_slice.devices
+            if device.node in {"", node}
         ]
         counters = tuple(
             counter for resource_slice in current for counter in resource_slice.counters
         )
-        pools.append(Pool(driver, name, tuple(offers), counters, _problem(current, counters)))
+        pools.append(Pool(driver, name, tuple(devices), counters, _problem(current, counters)))
     return tuple(pools)
 
 
@@ -123,19 +125,19 @@ def _problem(slices: Sequence[ResourceSlice], counters: Sequence[CounterValue]) 
         of = " or ".join(map(str, sorted(counts)))
         return (
             f"{title} is incomplete: {len(slices)} of {of} slices of generation "
-            f"{slices[0].generation} are there; wait for its driver, or give the missing ones"
+            f"{slices[0].generation} exist; wait for its driver, or give the missing ones"
         )
-    names = Tally(offer.name for resource_slice in slices for offer in resource_slice.offers)
+    names = Tally(device.name for resource_slice in slices for device in resource_slice.devices)
     repeated = [name for name, number in names.items() if number > 1]
     if repeated:
         return f"{title} is invalid: device {repeated[0]} is listed twice; correct its driver"
     defined = {(counter.set, counter.name) for counter in counters}
     for entry in slices:
-        for offer in entry.offers:
-            for used in offer.counters:
+        for device in entry.devices:
+            for used in device.counters:
                 if (used.set, used.name) not in defined:
                     return (
-                        f"{title} is invalid: device {offer.name} consumes counter "
+                        f"{title} is invalid: device {device.name} consumes counter "
                         f"{used.set}/{used.name}, which no slice of it has; correct its driver"
                     )
     return ""

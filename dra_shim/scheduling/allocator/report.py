@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dra_shim.cel.values import show_amount
-from dra_shim.resourceapi import Constraint, SliceDevice
+from dra_shim.resourceapi import Constraint, DeviceId, SliceDevice
 from dra_shim.scheduling.allocator.candidates import (
     Candidate,
     Check,
@@ -21,7 +21,7 @@ from dra_shim.scheduling.allocator.search import Search
 class DeviceReport:
     """Checks of one device for one request."""
 
-    offer: SliceDevice
+    device: SliceDevice
     chosen: bool
     checks: tuple[Check, ...]
 
@@ -32,49 +32,61 @@ class AlternativeReport:
 
     Attributes:
         claim: name of its claim in messages.
-        asks: description of the request.
+        description: number, class and requirements of the requested devices.
         blocked: why it can never be allocated, "" if it can.
     """
 
     claim: str
     request: str
-    asks: str
+    description: str
     blocked: str
     devices: tuple[DeviceReport, ...]
 
 
-def report(wants: Sequence[PendingRequest], search: Search) -> tuple[AlternativeReport, ...]:
-    """Return the checks of each alternative with the result of the search; before it ran, without.
+def report(pending: Sequence[PendingRequest], search: Search) -> tuple[AlternativeReport, ...]:
+    """Return the checks of each alternative.
 
-    In that case a constraint is checked for whether the device could meet it alone.
+    Args:
+        pending: the requests.
+        search: a successful search, or one that did not run. Without a result, a constraint is
+            checked for whether the device could meet it alone.
     """
     picked = {
-        (part.claim, part.request.name, candidate.offer.id)
-        for picks in search.chosen
-        for part, candidate in picks
+        _key(alternative, candidate) for picks in search.chosen for alternative, candidate in picks
     }
-    unmet = () if any(search.chosen) else wants
+    unmet = () if any(search.chosen) else pending
     return tuple(
         AlternativeReport(
-            part.label,
-            part.request.name,
-            _asks(part),
-            part.blocked,
+            alternative.label,
+            alternative.request.name,
+            _description(alternative),
+            alternative.blocked,
             tuple(
-                _device(part, candidate, search, unmet,
-                        picked=(part.claim, part.request.name, candidate.offer.id) in picked)
-                for candidate in part.candidates
+                _device(
+                    alternative,
+                    candidate,
+                    search,
+                    unmet,
+                    picked=_key(alternative, candidate) in picked,
+                )
+                for candidate in alternative.candidates
             ),
         )
-        for want in wants
-        for part in want.parts
-    )  # fmt: skip
+        for request in pending
+        for alternative in request.alternatives
+    )
 
 
-def _asks(part: RequestAlternative) -> str:
-    request = part.request
+def _key(alternative: RequestAlternative, candidate: Candidate) -> tuple[int, str, DeviceId]:
+    return alternative.claim, alternative.request.name, candidate.device.id
+
+
+def _description(alternative: RequestAlternative) -> str:
+    request = alternative.request
     words = [
-        "every device" if request.every else f"{part.count} device{'s' if part.count > 1 else ''}"
+        "every device"
+        if request.all_devices
+        else f"{alternative.count} device{'s' if alternative.count > 1 else ''}"
     ]
     words.append(f"of class {request.device_class}")
     if request.admin_access:
@@ -86,7 +98,7 @@ def _asks(part: RequestAlternative) -> str:
 
 
 def _device(
-    part: RequestAlternative,
+    alternative: RequestAlternative,
     candidate: Candidate,
     search: Search,
     unmet: Sequence[PendingRequest],
@@ -94,44 +106,44 @@ def _device(
     picked: bool,
 ) -> DeviceReport:
     checks = [
-        *_availability(part, candidate, search, picked=picked),
+        *_availability(alternative, candidate, search, picked=picked),
         *candidate.checks,
         *_amounts(candidate, search, picked=picked),
         *(
-            _prospect(unmet, part, candidate, constraint)
-            if unmet and candidate.offer.attribute(constraint.attribute) is not None
-            else _constraint(part, candidate, search, constraint, picked=picked)
-            for constraint in part.constraints
+            _prospect(unmet, alternative, candidate, constraint)
+            if unmet and candidate.device.attribute(constraint.attribute) is not None
+            else _constraint(alternative, candidate, search, constraint, picked=picked)
+            for constraint in alternative.constraints
         ),
     ]
-    return DeviceReport(candidate.offer, picked, tuple(checks))
+    return DeviceReport(candidate.device, picked, tuple(checks))
 
 
 def _availability(
-    part: RequestAlternative, candidate: Candidate, search: Search, *, picked: bool
+    alternative: RequestAlternative, candidate: Candidate, search: Search, *, picked: bool
 ) -> Iterator[Check]:
-    taken = "" if picked else search.usage.taken(part, candidate)
-    why = candidate.holder or taken
-    free = "in use does not matter" if part.request.admin_access else "free"
+    taken = "" if picked else search.usage.taken(alternative, candidate)
+    why = candidate.in_use or taken
+    free = "in use does not matter" if alternative.request.admin_access else "free"
     yield Check("availability", _outcome(why), why or free)
-    if candidate.barrier:
-        yield Check("usability", CheckOutcome.FAILED, candidate.barrier)
-    elif candidate.offer.taints:
-        taints = ", ".join(map(str, candidate.offer.taints))
+    if candidate.obstacle:
+        yield Check("usability", CheckOutcome.FAILED, candidate.obstacle)
+    elif candidate.device.taints:
+        taints = ", ".join(map(str, candidate.device.taints))
         yield Check(
             "usability", CheckOutcome.PASSED, f"tainted {taints}, tolerated or without effect"
         )
 
 
 def _amounts(candidate: Candidate, search: Search, *, picked: bool) -> Iterator[Check]:
-    offer = candidate.offer
-    if candidate.barrier or not (candidate.share.amounts or offer.counters):
+    device = candidate.device
+    if candidate.obstacle or not (candidate.share.amounts or device.counters):
         return
     needs = [
         *(f"capacity {name} {show_amount(value)}" for name, value in candidate.share.amounts),
         *(
             f"counter {counter.set}/{counter.name} {show_amount(counter.value)}"
-            for counter in offer.counters
+            for counter in device.counters
         ),
     ]
     why = "" if picked else search.usage.exhausted(candidate)
@@ -139,7 +151,7 @@ def _amounts(candidate: Candidate, search: Search, *, picked: bool) -> Iterator[
 
 
 def _constraint(
-    part: RequestAlternative,
+    alternative: RequestAlternative,
     candidate: Candidate,
     search: Search,
     constraint: Constraint,
@@ -147,31 +159,31 @@ def _constraint(
     picked: bool,
 ) -> Check:
     what = f"{constraint.kind} {constraint.attribute}"
-    value = candidate.offer.attribute(constraint.attribute)
+    value = candidate.device.attribute(constraint.attribute)
     shown = "missing" if value is None else show_attribute(value)
-    why = "" if picked else search.usage.conflict(part, candidate.offer, constraint)
+    why = "" if picked else search.usage.conflict(alternative, candidate.device, constraint)
     text = why.removeprefix(f"{what}: ") or f"is {shown}"
     return Check(what, _outcome(why), text, ((constraint.attribute, shown),))
 
 
 def _prospect(
     unmet: Sequence[PendingRequest],
-    part: RequestAlternative,
+    alternative: RequestAlternative,
     candidate: Candidate,
     constraint: Constraint,
 ) -> Check:
     """Return the state of a constraint if the search did not complete."""
-    met = can_meet(unmet, part, candidate, constraint)
+    met = can_meet(unmet, alternative, candidate, constraint)
     outcome, text = {
         True: (CheckOutcome.PASSED, "with it this constraint alone can be met"),
         False: (
             CheckOutcome.FAILED,
-            f"too few others that can be had {'differ' if constraint.distinct else 'have it too'}",
+            f"too few other candidates {'differ' if constraint.distinct else 'have it too'}",
         ),
-        None: (CheckOutcome.OPEN, "could not be judged, because nothing was decided"),
+        None: (CheckOutcome.OPEN, "unknown, because the search did not complete"),
     }[met]
-    value = candidate.offer.attribute(constraint.attribute)
-    assert value is not None, "asked for devices that have it"
+    value = candidate.device.attribute(constraint.attribute)
+    assert value is not None, "only called for devices with the attribute"
     shown = show_attribute(value)
     what = f"{constraint.kind} {constraint.attribute}"
     return Check(what, outcome, f"is {shown}; {text}", ((constraint.attribute, shown),))

@@ -1,36 +1,36 @@
 """Depth-first search, first fit, with back-tracking over combinations and alternatives."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from dra_shim.resourceapi import MAX_DEVICES
 from dra_shim.scheduling.allocator.candidates import Candidate, PendingRequest, RequestAlternative
 from dra_shim.scheduling.allocator.errors import AllocationError
-from dra_shim.scheduling.allocator.pools import CandidatePools
+from dra_shim.scheduling.allocator.pools import PoolSet
 from dra_shim.scheduling.allocator.usage import Usage
 
-# Limit of tried devices. The look-ahead keeps the number low; only requests that compete for the
-# same
-# devices without a common constraint come near the limit.
+# Limit of tried devices. The look-ahead keeps the number low: only requests that compete for the
+# same devices without a common constraint come near the limit.
 MAX_TRIES: Final = 20_000
 
 Pick = tuple[RequestAlternative, Candidate]
 
 
 class Search:
-    """One search; call `run` once.
+    """One search over all requests; call `run` once.
 
     Attributes:
         usage: current usage.
         chosen: devices of each request; empty before a solution.
     """
 
-    def __init__(self, wants: Sequence[PendingRequest], supply: CandidatePools) -> None:
+    def __init__(self, pending: Sequence[PendingRequest], pool_set: PoolSet) -> None:
         """Start without allocated devices."""
-        self._wants = wants
+        self._pending = pending
         self._tries = 0
-        self.usage = Usage(supply)
-        self.chosen: list[list[Pick]] = [[] for _ in wants]
+        self.usage = Usage(pool_set)
+        self.chosen: list[list[Pick]] = [[] for _ in pending]
 
     def run(self) -> bool:
         """Search; return whether all requests can be allocated.
@@ -39,82 +39,91 @@ class Search:
             SelectorError: a selector failed on a tried device.
             AllocationError: no solution was found within MAX_TRIES.
         """
-        return self._place(0)
+        return self._allocate_from(0)
 
-    def _place(self, index: int) -> bool:
+    def _allocate_from(self, index: int) -> bool:
         """Allocate the request at index and all later ones, by its first possible alternative."""
-        if index == len(self._wants):
+        if index == len(self._pending):
             return True
-        return any(self._begin(index, part) for part in self._wants[index].parts)
+        return any(
+            self._try_alternative(index, alternative)
+            for alternative in self._pending[index].alternatives
+        )
 
-    def _begin(self, index: int, part: RequestAlternative) -> bool:
-        if part.request.every:
-            for option in part.options:
+    def _try_alternative(self, index: int, alternative: RequestAlternative) -> bool:
+        if alternative.request.all_devices:
+            for option in alternative.options:
                 if option.failure is not None:
                     raise option.failure
-        if part.blocked or self._given_to(part.claim) + part.count > MAX_DEVICES:
+        if (
+            alternative.blocked
+            or self._allocated_to(alternative.claim) + alternative.count > MAX_DEVICES
+        ):
             return False
-        return self._can_finish(index, part, 0) and self._fill(index, part, 0)
+        return self._can_finish(index, alternative, 0) and self._fill(index, alternative, 0)
 
-    def _fill(self, index: int, part: RequestAlternative, start: int) -> bool:
+    def _fill(self, index: int, alternative: RequestAlternative, start: int) -> bool:
         """Allocate the missing devices of an alternative from option start on, then the later
         requests.
         """
-        if len(self.chosen[index]) == part.count:
-            return self._place(index + 1)
-        for position in range(start, len(part.options)):
-            option = part.options[position]
-            if not self._is_open(part, option):
+        if len(self.chosen[index]) == alternative.count:
+            return self._allocate_from(index + 1)
+        for position in range(start, len(alternative.options)):
+            option = alternative.options[position]
+            if not self._is_open(alternative, option):
                 continue
             if option.failure is not None:
                 raise option.failure
             self._count_try()
-            self.usage.reserve(part, option)
-            self.chosen[index].append((part, option))
-            if self._can_finish(index, part, position + 1) and self._fill(
-                index, part, position + 1
+            self.usage.reserve(alternative, option)
+            self.chosen[index].append((alternative, option))
+            if self._can_finish(index, alternative, position + 1) and self._fill(
+                index, alternative, position + 1
             ):
                 return True
             self.chosen[index].pop()
-            self.usage.release(part, option)
+            self.usage.release(alternative, option)
         return False
 
-    def _given_to(self, claim: int) -> int:
+    def _allocated_to(self, claim: int) -> int:
         return sum(
             len(picks)
-            for want, picks in zip(self._wants, self.chosen, strict=True)
-            if want.claim == claim
+            for request, picks in zip(self._pending, self.chosen, strict=True)
+            if request.claim == claim
         )
 
-    def _is_open(self, part: RequestAlternative, option: Candidate) -> bool:
+    def _is_open(self, alternative: RequestAlternative, option: Candidate) -> bool:
         """Return whether an option can be allocated now; one with a failed selector counts."""
         if option.failure is not None:
-            return not self.usage.taken(part, option)
-        return not self.usage.conflicts_with(part, option)
+            return not self.usage.taken(alternative, option)
+        return not self.usage.conflicts_with(alternative, option)
 
-    def _can_finish(self, index: int, part: RequestAlternative, start: int) -> bool:
+    def _can_finish(self, index: int, alternative: RequestAlternative, start: int) -> bool:
         """Look ahead: return whether each request alone still has enough options."""
-        if not self._has(part, start, part.count - len(self.chosen[index])):
+        if not self._has(alternative, start, alternative.count - len(self.chosen[index])):
             return False
         return all(
-            any(not part.blocked and self._has(part, 0, part.count) for part in later.parts)
-            for later in self._wants[index + 1 :]
+            any(
+                not other.blocked and self._has(other, 0, other.count)
+                for other in later.alternatives
+            )
+            for later in self._pending[index + 1 :]
         )
 
-    def _has(self, part: RequestAlternative, start: int, wanting: int) -> bool:
-        position = start
-        while wanting > 0 and position < len(part.options):
-            wanting -= self._is_open(part, part.options[position])
-            position += 1
-        return wanting == 0
+    def _has(self, alternative: RequestAlternative, start: int, count: int) -> bool:
+        """Return whether count options from start on can be allocated now."""
+        usable = (
+            option for option in alternative.options[start:] if self._is_open(alternative, option)
+        )
+        return len(tuple(islice(usable, count))) == count
 
     def _count_try(self) -> None:
         self._tries += 1
         if self._tries > MAX_TRIES:
             names = ", ".join(
-                f"{part.label} request {part.request.name}"
-                for want in self._wants
-                for part in want.parts
+                f"{alternative.label} request {alternative.request.name}"
+                for request in self._pending
+                for alternative in request.alternatives
             )
             raise AllocationError(
                 [

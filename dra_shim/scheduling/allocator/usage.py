@@ -19,7 +19,7 @@ from fractions import Fraction
 from dra_shim.cel.values import show_amount
 from dra_shim.resourceapi import Constraint, DeviceId, SliceDevice
 from dra_shim.scheduling.allocator.candidates import Candidate, RequestAlternative, show_attribute
-from dra_shim.scheduling.allocator.pools import CandidatePools
+from dra_shim.scheduling.allocator.pools import PoolSet
 from dranet_nri.model import AttributeValue
 
 # With the type, because True == 1 in Python.
@@ -27,70 +27,72 @@ Values = frozenset[tuple[str, AttributeValue]]
 
 
 class Usage:
-    """State of one search. Devices are released in reverse order."""
+    """Usage during one search. Devices are released in reverse order."""
 
-    def __init__(self, supply: CandidatePools) -> None:
+    def __init__(self, pool_set: PoolSet) -> None:
         """Start with the devices that are in use."""
         self._takers: dict[DeviceId, list[RequestAlternative]] = {}
-        self._shared = frozenset(supply.shares)
+        self._shared = frozenset(pool_set.shares)
         self._consumed = {
             (device, name): amount
-            for device, amounts in supply.shares.items()
+            for device, amounts in pool_set.shares.items()
             for name, amount in amounts.items()
         }
         self._compared: dict[tuple[int, Constraint], list[Values]] = {}
         self._left: dict[tuple[str, str, str, str], Fraction] = {}
-        for pool in supply.pools:
+        for pool in pool_set.pools:
             for counter in pool.counters:
                 key = (pool.driver, pool.name, counter.set, counter.name)
                 self._left[key] = counter.value
-            for offer in pool.offers:
-                if offer.id in supply.in_use or offer.id in supply.shares:
-                    self._draw(offer, -1)
+            for device in pool.devices:
+                if device.id in pool_set.in_use or device.id in pool_set.shares:
+                    self._draw(device, -1)
 
-    def conflicts_with(self, part: RequestAlternative, candidate: Candidate) -> str:
+    def conflicts_with(self, alternative: RequestAlternative, candidate: Candidate) -> str:
         """Return why an alternative cannot get a device now, "" if it can."""
-        found = self.taken(part, candidate) or self.exhausted(candidate)
-        for constraint in part.constraints:
-            found = found or self.conflict(part, candidate.offer, constraint)
+        found = self.taken(alternative, candidate) or self.exhausted(candidate)
+        for constraint in alternative.constraints:
+            found = found or self.conflict(alternative, candidate.device, constraint)
         return found
 
-    def taken(self, part: RequestAlternative, candidate: Candidate) -> str:
+    def taken(self, alternative: RequestAlternative, candidate: Candidate) -> str:
         """Return the owner of an exclusive device, "" if there is none."""
-        takers = self._takers.get(candidate.offer.id, [])
-        if candidate.offer.shared:
+        takers = self._takers.get(candidate.device.id, [])
+        if candidate.device.shared:
             return ""
-        if part.request.admin_access:
-            takers = [taker for taker in takers if taker.claim == part.claim]
+        if alternative.request.admin_access:
+            takers = [taker for taker in takers if taker.claim == alternative.claim]
         return (
             f"given to claim {takers[0].label} request {takers[0].request.name}" if takers else ""
         )
 
     def exhausted(self, candidate: Candidate) -> str:
         """Return the exhausted capacity or counter, "" if there is none."""
-        offer = candidate.offer
-        values = dict(offer.amounts)
+        device = candidate.device
+        values = dict(device.amounts)
         for name, amount in candidate.share.amounts:
-            left = values[name] - self._consumed.get((offer.id, name), Fraction())
+            left = values[name] - self._consumed.get((device.id, name), Fraction())
             if amount > left:
                 return f"capacity {name}: needs {show_amount(amount)}, {show_amount(left)} is left"
-        if self._draws_already(offer):
+        if self._draws_already(device):
             return ""
-        for used in offer.counters:
-            left = self._left.get((offer.driver, offer.pool, used.set, used.name), Fraction())
+        for used in device.counters:
+            left = self._left.get((device.driver, device.pool, used.set, used.name), Fraction())
             if used.value > left:
                 return (
                     f"counter {used.set}/{used.name}: needs {show_amount(used.value)}, "
                     f"{show_amount(left)} is left"
                 )
-        return self._overdrawn(offer) if offer.counters else ""
+        return self._overdrawn(device) if device.counters else ""
 
-    def conflict(self, part: RequestAlternative, offer: SliceDevice, constraint: Constraint) -> str:
+    def conflict(
+        self, alternative: RequestAlternative, device: SliceDevice, constraint: Constraint
+    ) -> str:
         """Return how a device violates a constraint, "" if it does not."""
-        values = values_of(offer, constraint.attribute)
+        values = values_of(device, constraint.attribute)
         if not values:
             return f"{constraint.kind} {constraint.attribute}: the device has no such attribute"
-        others = self._compared.get((part.claim, constraint), [])
+        others = self._compared.get((alternative.claim, constraint), [])
         if constraint.distinct:
             common = next((other & values for other in others if other & values), None)
             if common:
@@ -103,55 +105,55 @@ class Usage:
             )
         return ""
 
-    def reserve(self, part: RequestAlternative, candidate: Candidate) -> None:
-        """Reserve a device without an obstacle."""
-        offer = candidate.offer
-        if not self._draws_already(offer):
-            self._draw(offer, -1)
-        self._takers.setdefault(offer.id, []).append(part)
+    def reserve(self, alternative: RequestAlternative, candidate: Candidate) -> None:
+        """Reserve a device that has no conflict."""
+        device = candidate.device
+        if not self._draws_already(device):
+            self._draw(device, -1)
+        self._takers.setdefault(device.id, []).append(alternative)
         self._consume(candidate, 1)
-        for constraint in part.constraints:
-            values = values_of(offer, constraint.attribute)
-            assert values, "a device without the attribute has an obstacle"
-            self._compared.setdefault((part.claim, constraint), []).append(values)
+        for constraint in alternative.constraints:
+            values = values_of(device, constraint.attribute)
+            assert values, "a device without the attribute has a conflict"
+            self._compared.setdefault((alternative.claim, constraint), []).append(values)
 
-    def release(self, part: RequestAlternative, candidate: Candidate) -> None:
+    def release(self, alternative: RequestAlternative, candidate: Candidate) -> None:
         """Release the device that was reserved last."""
-        offer = candidate.offer
-        self._takers[offer.id].pop()
+        device = candidate.device
+        self._takers[device.id].pop()
         self._consume(candidate, -1)
-        if not self._draws_already(offer):
-            self._draw(offer, 1)
-        for constraint in part.constraints:
-            self._compared[part.claim, constraint].pop()
+        if not self._draws_already(device):
+            self._draw(device, 1)
+        for constraint in alternative.constraints:
+            self._compared[alternative.claim, constraint].pop()
 
-    def _draws_already(self, offer: SliceDevice) -> bool:
-        return offer.shared and (offer.id in self._shared or bool(self._takers.get(offer.id)))
+    def _draws_already(self, device: SliceDevice) -> bool:
+        return device.shared and (device.id in self._shared or bool(self._takers.get(device.id)))
 
-    def _overdrawn(self, offer: SliceDevice) -> str:
+    def _overdrawn(self, device: SliceDevice) -> str:
         for (driver, pool, group, name), left in self._left.items():
-            if left < 0 and (driver, pool) == (offer.driver, offer.pool):
+            if left < 0 and (driver, pool) == (device.driver, device.pool):
                 return (
                     f"counter {group}/{name} of the pool is overdrawn by {show_amount(-left)}, so "
-                    "the scheduler gives no device of it that draws on counters; free a device of "
-                    f"{group}"
+                    "the scheduler allocates no device of it that consumes counters; free a device "
+                    f"of {group}"
                 )
         return ""
 
     def _consume(self, candidate: Candidate, sign: int) -> None:
         for name, amount in candidate.share.amounts:
-            key = (candidate.offer.id, name)
+            key = (candidate.device.id, name)
             self._consumed[key] = self._consumed.get(key, Fraction()) + sign * amount
 
-    def _draw(self, offer: SliceDevice, sign: int) -> None:
-        for used in offer.counters:
-            key = (offer.driver, offer.pool, used.set, used.name)
+    def _draw(self, device: SliceDevice, sign: int) -> None:
+        for used in device.counters:
+            key = (device.driver, device.pool, used.set, used.name)
             self._left[key] = self._left.get(key, Fraction()) + sign * used.value
 
 
-def values_of(offer: SliceDevice, name: str) -> Values:
+def values_of(device: SliceDevice, name: str) -> Values:
     """Return the values of an attribute with their type; none if the device does not have it."""
-    value = offer.attribute(name)
+    value = device.attribute(name)
     if value is None:
         return frozenset()
     several = value if isinstance(value, tuple) else (value,)

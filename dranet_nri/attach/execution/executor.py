@@ -11,7 +11,7 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from dranet_nri.attach.execution.restorer import Restorer
 from dranet_nri.attach.execution.steps import AttachRun, all_ops, late_ops
 from dranet_nri.attach.leases import with_leases
 from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import (
     ATTACH_FAILED,
@@ -48,19 +49,6 @@ class AttachmentSink(Protocol):
         """Replace the claim's record atomically."""
 
 
-class Clock(Protocol):
-    """Wall clock, boot-time clock and sleep."""
-
-    def wall(self) -> int:
-        """Return Unix seconds."""
-
-    def boot(self) -> int:
-        """Return seconds of CLOCK_BOOTTIME."""
-
-    def sleep(self, seconds: float) -> None:
-        """Block the calling thread."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Undone:
     """State of the devices of an attach that failed, after the undo.
@@ -81,7 +69,7 @@ class PlanExecutor:
         self,
         kernel: Kernel,
         journal: AttachmentSink,
-        clock: Clock,
+        clock: SystemClock,
         rdma: RdmaOptions,
         guard: PublishGuard | None = None,
         slaac_s: float = SLAAC_S,
@@ -148,10 +136,8 @@ class PlanExecutor:
             stopped = stopped_at("enter the pod's network namespace", error)
             self._fail(records, str(stopped))
             raise stopped from error
-        try:
+        with closing(session):
             return self._attach(session, records, allocations, others, is_live)
-        finally:
-            session.close()
 
     def refuse(
         self,
@@ -316,10 +302,8 @@ class PlanExecutor:
                 attachment.devices,
                 [RestoreResult(restored=False, text=described(error))],
             )
-        try:
+        with closing(session):
             results = self._restorer.all(session, attachment, netns_exists=netns_exists)
-        finally:
-            session.close()
         devices = tuple(
             replace(device, home=result.restored)
             for device, result in zip(attachment.devices, results, strict=True)
@@ -340,11 +324,8 @@ class PlanExecutor:
             KernelError: the namespace could not be read.
             OSError: changed numbers could not be recorded.
         """
-        session = self._kernel.session(attachment.netns)
-        try:
+        with closing(self._kernel.session(attachment.netns)) as session:
             record = verify_attached(session, attachment, allocation, self._rdma)
-        finally:
-            session.close()
         if record is not None and record != attachment:
             self._journal.put(record)
         return record

@@ -16,9 +16,9 @@ from typing import Final, TypeVar
 
 import structlog
 
-from dranet_nri.attach.execution.executor import Clock
 from dranet_nri.attach.metrics import WorkMetrics
 from dranet_nri.attach.records import AttachmentRecords
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.threads import HangTimeout, in_thread
 from dranet_nri.errors import DranetError
 from dranet_nri.model import FAULT, GATE_CLOSED, GATE_OPEN, HUNG, Attachment, Failure
@@ -42,7 +42,7 @@ class Watchdog:
     """Runs each job on its own thread, and reports those that hang or fail."""
 
     attachments: AttachmentRecords
-    clock: Clock
+    clock: SystemClock
     log: structlog.typing.FilteringBoundLogger
     hang_timeout_s: float = HUNG_S
     counts: WorkMetrics = field(default_factory=partial(WorkMetrics, time.monotonic))
@@ -142,9 +142,9 @@ class Watchdog:
         reason = ""
         try:
             if work():
-                self.counts.gate_opened()
+                self.counts.gates.add("opened")
         except OSError as error:
-            self.counts.gate_failed()
+            self.counts.gates.add("failed")
             reason = described(error)
         self._record_gate(claim_uid, _UNOPENED, GATE_CLOSED, reason)
         return not reason

@@ -1,20 +1,23 @@
-"""Underlays: links through which WireGuard and IPsec of a network namespace send.
+"""Underlays: links through which WireGuard, IPsec and PPPoE of a network namespace send.
 
 Rules:
 1. Links count towards the endpoints of WireGuard peers, and towards the remote ends of outgoing
    IPsec policies, or with the source address of these.
-2. The kernel reports peers and policies only to CAP_NET_ADMIN. Without it there are no underlays.
+2. The kernel reports peers and policies only to CAP_NET_ADMIN. Without it they count as absent.
 3. WireGuard's messages have private keys. They are neither cached nor part of an error.
 4. WireGuard is asked only if there is such a link, because the request loads its module.
+5. A PPP link has no lower link. The kernel lists the sessions of PPPoE in a file, with a line of
+   titles and with the link last in each line (pppoe_seq_show, drivers/net/ppp/pppoe.c).
 
 Numbers without a name are those of linux/wireguard.h, xfrm.h and rtnetlink.h.
 """
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from errno import ENODEV, ENOENT, EPERM, EPROTONOSUPPORT
+from pathlib import Path
 from socket import AF_INET, AF_INET6
 from typing import Final, NamedTuple
 
@@ -36,6 +39,7 @@ from dranet_nri.linux.netlink.socket import NetlinkSocket, open_socket
 from dranet_nri.linux.netlink.tunnels import link_to
 
 NETLINK_XFRM: Final = 6
+PPPOE: Final = Path("/proc/thread-self/net/pppoe")
 
 _PEERS: Final = 8  # WGDEVICE_A_PEERS
 _FAMILY: Final = struct.Struct("=H")
@@ -65,9 +69,9 @@ class _Path(NamedTuple):
 
 
 def underlays(
-    netlink: RtnetlinkSocket, links: Iterable[DumpedLink]
+    netlink: RtnetlinkSocket, links: Collection[DumpedLink]
 ) -> Mapping[int, tuple[str, ...]]:
-    """Return ifindex -> kinds of encryption ("IPsec", "WireGuard") that send through the link.
+    """Return ifindex -> what sends through the link: "IPsec", "PPPoE", "WireGuard".
 
     The calling thread is in the namespace of the socket.
 
@@ -80,6 +84,10 @@ def underlays(
     """
     paths = {*_wireguard_paths(links), *_ipsec_paths()}
     found: dict[int, set[str]] = defaultdict(set)
+    carriers = _pppoe_carriers()
+    for link in links:
+        if link.name in carriers:
+            found[link.index].add("PPPoE")
     for path in paths:
         found[path.link or _link_of(netlink, path)].add(path.kind)
     sources = {address(path.source): path.kind for path in paths if path.source}
@@ -92,6 +100,15 @@ def underlays(
 
 def _link_of(netlink: RtnetlinkSocket, path: _Path) -> int:
     return link_to(netlink, path.remote, path.source, path.mark) if path.remote else 0
+
+
+def _pppoe_carriers() -> frozenset[str]:
+    """Return the names of the links of PPPoE sessions, none without the module."""
+    try:
+        text = PPPOE.read_text(errors="surrogateescape")
+    except OSError:
+        return frozenset()
+    return frozenset(line.split()[-1] for line in text.splitlines()[1:] if line.strip())
 
 
 def _wireguard_paths(links: Iterable[DumpedLink]) -> Iterator[_Path]:

@@ -2,7 +2,7 @@
 
 Rules:
 1. Malformed bytes raise KernelError EBADMSG only.
-2. Attributes of newer kernels are skipped; an unknown enum value is "<unknown>".
+2. Attributes of newer kernels are skipped.
 3. Attributes directly follow struct nlmsghdr.
 """
 
@@ -15,7 +15,6 @@ from dranet_nri.linux.netlink.codec import U32, attribute, attributes, text, u8,
 from dranet_nri.linux.rdma.types import (
     CharDev,
     CharDevKind,
-    EventKind,
     RdmaDevice,
     RdmaEvent,
     RdmaPort,
@@ -38,15 +37,7 @@ GROUP_NOTIFY: Final = 4
 DEV_INDEX: Final = 1
 DEV_NAME: Final = 2
 PORT_INDEX: Final = 3
-FW_VERSION: Final = 5
 NODE_GUID: Final = 6
-SYS_IMAGE_GUID: Final = 7
-SUBNET_PREFIX: Final = 8
-LID: Final = 9
-SM_LID: Final = 10
-PORT_STATE: Final = 12
-PORT_PHYS_STATE: Final = 13
-DEV_NODE_TYPE: Final = 14
 NDEV_INDEX: Final = 50
 NDEV_NAME: Final = 51
 SYS_NETNS_MODE: Final = 66
@@ -59,33 +50,13 @@ PARENT_NAME: Final = 100
 EVENT_TYPE: Final = 102
 SYS_MONITOR_MODE: Final = 103
 
-UNKNOWN: Final = "<unknown>"
-NODE_TYPES: Final = {
-    1: "CA",
-    2: "switch",
-    3: "router",
-    4: "RNIC",
-    5: "usNIC",
-    6: "usNIC UDP",
-    7: "unspecified",
-}
-PORT_STATES: Final = {0: "NOP", 1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE", 5: "ACTIVE_DEFER"}
-PHYS_STATES: Final = {
-    1: "Sleep",
-    2: "Polling",
-    3: "Disabled",
-    4: "PortConfigurationTraining",
-    5: "LinkUp",
-    6: "LinkErrorRecovery",
-    7: "Phy Test",
-}
 _EVENTS: Final = {
-    0: EventKind.REGISTER,
-    1: EventKind.UNREGISTER,
-    2: EventKind.NETDEV_ATTACH,
-    3: EventKind.NETDEV_DETACH,
-    4: EventKind.RENAME,
-    5: EventKind.NETDEV_RENAME,
+    0: RdmaEvent.REGISTER,
+    1: RdmaEvent.UNREGISTER,
+    2: RdmaEvent.NETDEV_ATTACH,
+    3: RdmaEvent.NETDEV_DETACH,
+    4: RdmaEvent.RENAME,
+    5: RdmaEvent.NETDEV_RENAME,
 }
 _MODES: Final = {0: RdmaMode.EXCLUSIVE, 1: RdmaMode.SHARED}
 
@@ -153,11 +124,8 @@ def decode_device(body: bytes) -> RdmaDevice:
     return RdmaDevice(
         index=u32(_needed(attrs, DEV_INDEX, "device index")),
         name=_name(attrs, DEV_NAME, "device name"),
-        node_type=NODE_TYPES.get(u8(attrs.get(DEV_NODE_TYPE)), UNKNOWN),
         node_guid=_guid(attrs.get(NODE_GUID)),
-        sys_image_guid=_guid(attrs.get(SYS_IMAGE_GUID)),
         protocol=text(attrs.get(DEV_PROTOCOL)),
-        fw_version=text(attrs.get(FW_VERSION)),
         parent=text(attrs.get(PARENT_NAME)),
     )
 
@@ -173,13 +141,8 @@ def decode_port(body: bytes) -> RdmaPort:
         index=u32(_needed(attrs, DEV_INDEX, "device index")),
         device=_name(attrs, DEV_NAME, "device name"),
         port=u32(_needed(attrs, PORT_INDEX, "port number")),
-        state=PORT_STATES.get(u8(attrs.get(PORT_STATE)), UNKNOWN),
-        phys_state=PHYS_STATES.get(u8(attrs.get(PORT_PHYS_STATE)), UNKNOWN),
         netdev_index=u32(attrs.get(NDEV_INDEX)),
         netdev=text(attrs.get(NDEV_NAME)),
-        lid=u32(attrs.get(LID)),
-        sm_lid=u32(attrs.get(SM_LID)),
-        subnet_prefix=_guid(attrs.get(SUBNET_PREFIX)),
     )
 
 
@@ -219,21 +182,11 @@ def decode_char_device(kind: CharDevKind, body: bytes) -> CharDev:
 def decode_event(body: bytes) -> RdmaEvent:
     """Return the event of one MONITOR message.
 
-    The event of a net device's rename has no RDMA device.
-
     Raises:
         KernelError: EBADMSG: the message is malformed.
     """
-    attrs = attributes(body)
-    index = attrs.get(DEV_INDEX)
-    return RdmaEvent(
-        kind=_EVENTS.get(u8(_needed(attrs, EVENT_TYPE, "event type")), EventKind.OTHER),
-        index=None if index is None else u32(index),
-        device=text(attrs.get(DEV_NAME)),
-        port=u32(attrs.get(PORT_INDEX)),
-        netdev_index=u32(attrs.get(NDEV_INDEX)),
-        netdev=text(attrs.get(NDEV_NAME)),
-    )
+    kind = u8(_needed(attributes(body), EVENT_TYPE, "event type"))
+    return _EVENTS.get(kind, RdmaEvent.OTHER)
 
 
 def _needed(attrs: _Attributes, kind: int, what: str) -> bytes:
@@ -250,7 +203,7 @@ def _name(attrs: _Attributes, kind: int, what: str) -> str:
 
 
 def _guid(data: bytes | None) -> str:
-    """Return a GUID or a subnet prefix in the form of sysfs, "" if absent."""
+    """Return a GUID in the form of sysfs, "" if absent."""
     if data is None:
         return ""
     digits = f"{u64(data):016x}"

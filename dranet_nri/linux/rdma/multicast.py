@@ -8,7 +8,7 @@ from dranet_nri.linux.netlink.multicast import EventSource, open_member
 from dranet_nri.linux.netlink.socket import NetlinkMessage
 from dranet_nri.linux.rdma import codec
 from dranet_nri.linux.rdma.socket import NETLINK_RDMA, open_here
-from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
+from dranet_nri.linux.rdma.types import RdmaEvent
 
 QUEUE_BYTES: Final = 1 << 20  # a driver reload sends hundreds of events at once
 
@@ -20,7 +20,7 @@ class RdmaMonitor(EventSource[RdmaEvent]):
 
     def __init__(self, sock: socket.socket) -> None:
         """Take over a non-blocking socket that is a member of the group."""
-        super().__init__(sock, _WHAT, RdmaEvent(EventKind.LOST), _event)
+        super().__init__(sock, _WHAT, RdmaEvent.LOST, _event)
 
 
 def open_monitor() -> RdmaMonitor | None:

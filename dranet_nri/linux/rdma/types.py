@@ -1,7 +1,7 @@
 """NETLINK_RDMA values: devices, ports, character devices and events.
 
-Node types, states and GUIDs have the form of sysfs (drivers/infiniband/core/sysfs.c), so that they
-compare equal with values from /sys/class/infiniband.
+GUIDs have the form of sysfs (drivers/infiniband/core/sysfs.c), so that they compare equal with
+values from /sys/class/infiniband.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class CharDevKind(StrEnum):
         return self is not CharDevKind.RDMA_CM
 
 
-class EventKind(StrEnum):
-    """Kinds of enum rdma_nl_notify_event_type; the last two are defined here."""
+class RdmaEvent(StrEnum):
+    """Events of enum rdma_nl_notify_event_type; the last two are defined here."""
 
     REGISTER = "register"
     UNREGISTER = "unregister"
@@ -48,21 +48,15 @@ class RdmaDevice:
 
     Attributes:
         index: survives renames and moves, not a reload of the driver; may be 0.
-        node_type: "CA", "RNIC", "switch", … ; "<unknown>" for one of a newer kernel.
         node_guid: "0c42:a103:0065:5a1e".
-        sys_image_guid: in the same form; equal for all devices of one card.
         protocol: "ib", "roce", "iw", "usnic", "opa", "" if the driver has none (EFA).
-        fw_version: "" if the driver has none.
         parent: name of the RDMA device of a sub-device, else "".
     """
 
     index: int
     name: str
-    node_type: str = ""
     node_guid: str = ""
-    sys_image_guid: str = ""
     protocol: str = ""
-    fw_version: str = ""
     parent: str = ""
 
 
@@ -73,21 +67,14 @@ class RdmaPort:
     Attributes:
         index, device: the device's index and name.
         port: port number, 1 or more.
-        state: "ACTIVE", "DOWN", "INIT", …; phys_state: "LinkUp", "Disabled", …
         netdev_index, netdev: its net device, 0 and "" without one in this namespace.
-        lid, sm_lid, subnet_prefix: of InfiniBand ports; 0 and "" elsewhere.
     """
 
     index: int
     device: str
     port: int
-    state: str = ""
-    phys_state: str = ""
     netdev_index: int = 0
     netdev: str = ""
-    lid: int = 0
-    sm_lid: int = 0
-    subnet_prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +106,3 @@ class CharDev:
     def path(self) -> str:
         """Return its path, as created by udev."""
         return f"/dev/infiniband/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class RdmaEvent:
-    """One event.
-
-    Attributes:
-        index, device: index and name of the RDMA device, None and "" without one.
-        port: port number, 0 for the whole device.
-        netdev_index, netdev: the net device, 0 and "" without one.
-    """
-
-    kind: EventKind
-    index: int | None = None
-    device: str = ""
-    port: int = 0
-    netdev_index: int = 0
-    netdev: str = ""

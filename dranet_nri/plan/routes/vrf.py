@@ -18,5 +18,4 @@ class AddVrf:
     table: int
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"add VRF {self.name} table {self.table} in {self.ns}"

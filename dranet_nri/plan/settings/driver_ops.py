@@ -20,7 +20,6 @@ class SetDriver:
     claimed: bool
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"set {', '.join(map(str, self.settings))} of {self.name} in {self.ns}"
 
 
@@ -39,6 +38,5 @@ class SetRss:
     claimed: bool
 
     def __str__(self) -> str:
-        """Describe the operation."""
         what = f"{len(set(self.table))} queues" if self.table else "its default"
         return f"set RSS of {self.name} to {what} in {self.ns}"

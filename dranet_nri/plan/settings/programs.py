@@ -14,7 +14,6 @@ class DetachXdp:
     mode: XdpMode
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"detach the {self.mode} XDP program of link {self.index} in {self.ns}"
 
 
@@ -27,7 +26,6 @@ class DetachTcx:
     kept: tuple[TcxProgram, ...]
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"detach the TCX programs of {self.name} in {self.ns}, {len(self.kept)} stay"
 
 
@@ -42,7 +40,6 @@ class DisableTcx:
     name: str
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"detach all TCX programs of {self.name} in {self.ns}"
 
 
@@ -58,6 +55,5 @@ class AttachTcx:
     program: TcxProgram
 
     def __str__(self) -> str:
-        """Describe the operation."""
         what = f"TCX program {self.program.id} ({self.program.side})"
         return f"attach {what} to {self.name} in {self.ns}"

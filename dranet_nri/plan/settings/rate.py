@@ -31,5 +31,4 @@ class LimitRate:
     rate: int
 
     def __str__(self) -> str:
-        """Describe the operation."""
         return f"limit link {self.name} to {self.rate} bit/s in {self.ns}"

@@ -12,7 +12,7 @@ import pytest
 from dra_shim.checkpoint.transaction import CheckpointTransaction, UnwritableError, observe
 from dra_shim.pool import DeviceUsage
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     AllocatedDevice,
@@ -68,7 +68,7 @@ def shares(
     return replace(allocation(name, uid), devices=tuple(devices_of_claim))
 
 
-class FailingFs(KernelFileSystem):
+class FailingFs(FileSystem):
     """Fails every replacement after the first few."""
 
     def __init__(self, good: int) -> None:
@@ -143,7 +143,7 @@ def test_unwritable_state_directory_is_reported_with_the_remedy(
     remedy: str,
     write: Callable[[CheckpointTransaction], None],
 ) -> None:
-    class RefusingFs(KernelFileSystem):
+    class RefusingFs(FileSystem):
         def unlink(self, path: Path) -> None:
             raise error
 
@@ -170,7 +170,7 @@ def test_released_claim_is_refused_to_others_until_its_devices_are_on_the_host(
         attachments.put(held)
         with CheckpointTransaction(state) as transaction:
             assert transaction.recorded(claim, POD) is None
-            with pytest.raises(RefusedError, match="has not given its devices back"):
+            with pytest.raises(RefusedError, match="has not released its devices"):
                 transaction.recorded(claim, other)
         attachments.put(back)
 
@@ -192,7 +192,7 @@ def test_changed_record_is_restored_when_a_later_record_fails(state: StatePaths)
 
 
 def test_signal_is_handled_after_all_records_are_written(state: StatePaths) -> None:
-    class Interrupting(KernelFileSystem):
+    class Interrupting(FileSystem):
         def replace(self, source: Path, target: Path) -> None:
             signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # gRPC has threads here
             super().replace(source, target)
@@ -241,7 +241,7 @@ def test_record_of_a_newer_version_refuses_only_its_own_claim(state: StatePaths)
     (state.allocations / "u1.json").write_text('{"version":99}')
 
     with CheckpointTransaction(state) as transaction:
-        (damage,) = transaction.damages()
+        (damage,) = transaction.corrupt_records()
         with pytest.raises(RefusedError, match="its record cannot be used"):
             transaction.recorded(ObjectRef("default", "a", "u1"), POD)
         assert transaction.recorded(ObjectRef("default", "b", "u2"), POD) is None
@@ -261,7 +261,7 @@ def test_corrupt_record_is_quarantined_and_its_claim_can_be_allocated_again(
         transaction.record([allocation("a", "u1")])
 
     with CheckpointTransaction(state) as transaction:
-        assert transaction.damages() == ()
+        assert transaction.corrupt_records() == ()
     assert (state.allocations / "quarantine" / "u1.json.1").read_text() == "{"
 
 
@@ -337,7 +337,7 @@ def test_device_that_is_not_restored_on_the_host_is_in_use(
     with CheckpointTransaction(state) as transaction:
         used = transaction.in_use().whole
 
-    holder = "pod default/train, which has not given it back (claim default/a)"
+    holder = "pod default/train, which has not released it (claim default/a)"
     assert used == ({"d1": holder} if held else {})
 
 
@@ -372,7 +372,7 @@ def test_kept_transaction_stays_open_between_uses(state: StatePaths) -> None:
             assert [record.claim.name for record in transaction.records()] == ["c0", "c1"][
                 : number + 1
             ]
-            assert not transaction.holds("u0")
+            assert not transaction.may_be_attached("u0")
         assert watches() == before + 2
     transaction.close()
     transaction.close()

@@ -16,8 +16,8 @@ from dra_shim.cloud.provider import (
     Cloud,
     CloudError,
     DeviceFacts,
+    MetadataRequest,
     ProviderDeviceId,
-    Question,
     enriched,
     identity_of,
 )
@@ -33,7 +33,7 @@ Answers = Mapping[str, object]
 
 
 def facts(cloud: Cloud, answers: Answers, device: ProviderDeviceId) -> DeviceFacts:
-    async def ask(question: Question) -> str:
+    async def ask(question: MetadataRequest) -> str:
         path = question.path.partition("?")[0]
         if path not in answers and question.optional:
             return ""

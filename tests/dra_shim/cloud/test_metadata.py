@@ -11,7 +11,7 @@ from dra_shim.cloud.coreweave import CLUSTER, CoreWeave
 from dra_shim.cloud.detect import Detection, Machine
 from dra_shim.cloud.directory import CloudDirectory, CloudFailed, CloudFound, CloudNotice
 from dra_shim.cloud.gce import GCE
-from dra_shim.cloud.metadata import KEPT_S, MAX_ANSWER, MetadataProvider
+from dra_shim.cloud.metadata import CACHE_S, MAX_ANSWER, MetadataProvider
 from dra_shim.cloud.names import HINTS, parse_hint
 from dra_shim.cloud.provider import CloudError, ProviderDeviceId, identity_of
 from dranet_nri.errors import InvalidValueError
@@ -153,7 +153,7 @@ def test_metadata_is_requested_again_after_the_cache_expires() -> None:
         described(provider)
         described(provider)
         assert script.paths().count(f"{_GCE}/machine-type") == 1
-        now[0] = KEPT_S
+        now[0] = CACHE_S
         described(provider)
 
     assert script.paths().count(f"{_GCE}/machine-type") == 2
@@ -228,7 +228,7 @@ def test_update_does_not_wait_without_a_provider() -> None:
 
 def test_last_facts_are_kept_while_the_server_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     notices: list[CloudNotice] = []
-    monkeypatch.setattr("dra_shim.cloud.directory.AGAIN_S", 0.01)
+    monkeypatch.setattr("dra_shim.cloud.directory.REFRESH_S", 0.01)
     failed = asyncio.Event()
 
     def on_notice(notice: CloudNotice) -> None:
@@ -237,7 +237,7 @@ def test_last_facts_are_kept_while_the_server_fails(monkeypatch: pytest.MonkeyPa
             failed.set()
 
     async def scenario(url: str, script: Script) -> Device:
-        ticks = iter(range(0, 10**9, int(KEPT_S)))
+        ticks = iter(range(0, 10**9, int(CACHE_S)))
 
         async def choose() -> MetadataProvider:
             return MetadataProvider(GCE, url, lambda: next(ticks))

@@ -178,8 +178,8 @@ def test_device_in_use_is_not_allocated_and_the_reason_of_each_device_is_printed
     assert (done.returncode, done.stdout) == (1, "")
     title = "claim default/slow: request nics: "
     assert [line.removeprefix(title) for line in lines(done.stderr)] == [
-        "needs 2 devices, 1 of 3 can be had together; free a device, or relax the selectors or "
-        "constraints",
+        "needs 2 devices, 1 of 3 can be allocated together; free a device, or relax the selectors "
+        "or constraints",
         "device pci-0000-01-00-0: fits; matchAttribute: resource.kubernetes.io/numaNode is 0",
         "device pci-0000-02-00-0: in use by claim default/fast of pod default/train",
         "device pci-0000-03-00-0: in use by claim default/fast of pod default/train",

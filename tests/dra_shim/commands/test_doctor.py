@@ -79,7 +79,7 @@ def test_warning_of_no_published_device_refers_to_the_inventory_and_the_log() ->
 
     assert finding.grade is Severity.WARNING
     assert "'dranet-nri inventory'" in finding.text
-    assert "the shim's log ('left out')" in finding.text
+    assert "the shim's log ('devices excluded')" in finding.text
 
 
 def test_missing_node_and_foreign_slice_are_reported() -> None:

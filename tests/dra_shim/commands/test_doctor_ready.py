@@ -14,7 +14,7 @@ import pytest
 from dra_shim.cli import main
 from dra_shim.commands.doctor_checks import shim_findings
 from dra_shim.settings.listen_address import ListenAddress
-from dra_shim.web import HealthChecks, Metrics, PluginSigns, WebServer, pages
+from dra_shim.web import HealthChecks, Metrics, PluginTelemetry, WebServer, pages
 from dra_shim.web.server import MakePage, Page
 from dranet_nri.component.findings import Finding, Severity
 from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
@@ -63,7 +63,7 @@ def test_doctor_reports_whether_the_shim_is_registered(home: Path) -> None:
     checks = HealthChecks.of(node.sockets, node.plugin, lambda: True)
 
     async def scenario() -> tuple[list[Finding], list[Finding]]:
-        async with serving(pages(Metrics(), PluginSigns(home), checks)) as address:
+        async with serving(pages(Metrics(), PluginTelemetry(home), checks)) as address:
             silent = await found(address)
             async with node.registered():
                 return silent, await found(address)

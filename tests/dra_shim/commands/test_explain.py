@@ -202,9 +202,9 @@ def test_unsatisfiable_claim_shows_the_differing_values_and_exits_with_1(shim: S
     assert (done.returncode, done.stderr) == (1, "")
     match = "matchAttribute resource.kubernetes.io/pcieRoot"
     text = " ".join(done.stdout.split())
-    assert f'failed {match}: is "pci0101:00"; too few others that can be had have it too' in text
+    assert f'failed {match}: is "pci0101:00"; too few other candidates have it too' in text
     assert f"passed {match}" not in text
-    assert f"8 devices: {match}: too few others that can be had have it too" in text
+    assert f"8 devices: {match}: too few other candidates have it too" in text
     assert text.startswith("decision: the claims cannot be met claim ml/pair: request gpu: needs 1")
     assert "adjacent devices can have different PCIe roots" in text
     assert "match resource.kubernetes.io/numaNode instead claim ml/pair" in text
@@ -280,7 +280,7 @@ def test_decision_shows_shares_and_admin_access(shim: Shim) -> None:
 
     assert text.stdout.splitlines()[1:3] == [
         "  claim default/two: request part: dra.net/n1/macvlan, shared: bandwidth 10G",
-        "  claim default/two: request look: dra.net/n1/macvlan, adminAccess: it stays where it is",
+        "  claim default/two: request look: dra.net/n1/macvlan, adminAccess: it is not moved",
     ]
     first, second = found["decision"]
     assert len(first["shareID"]) == 36

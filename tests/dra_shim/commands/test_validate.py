@@ -197,7 +197,7 @@ def test_claim_for_more_devices_than_it_can_hold_is_reported(shim: Shim) -> None
     assert validate(shim, claim) == (
         1,
         [
-            "ResourceClaim default/fast: asks for 33 devices; a claim holds at most 32, use "
+            "ResourceClaim default/fast: requests 33 devices; a claim holds at most 32, use "
             "several claims"
         ],
     )

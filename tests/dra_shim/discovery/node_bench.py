@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dra_shim.discovery import DeviceSelection, NodeDevices, NodeOptions, Notice
-from dra_shim.discovery.schedule import QUIET_S
+from dra_shim.discovery.schedule import DEBOUNCE_S
 from dra_shim.pool import DriverResources
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.clock import LoopClock
@@ -27,6 +27,7 @@ from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.dranet_nri.state.examples import SNAPSHOT
 from tests.fakes.clock import FakeClock
 from tests.fakes.host import FakeAddresses, FakeHost
+from tests.fakes.no_cloud import NoCloud
 
 NODE = "node-1"
 RESCAN_S = 60.0
@@ -39,8 +40,8 @@ class Bench:
     """A node's devices, with the resources and notices that they give.
 
     Attributes:
-        offers: the names of each offer's devices.
-        resources: the last offer.
+        published: names of the devices of each publication.
+        resources: the last publication.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Bench:
         self.clock = FakeClock()
         self.state = StatePaths(root / "lib", root / "run")
         self.resources = DriverResources()
-        self.offers: list[list[str]] = []
+        self.published: list[list[str]] = []
         self.notices: list[Notice] = []
         self.devices = NodeDevices(
             NodeOptions(
@@ -65,6 +66,7 @@ class Bench:
             self.addresses,
             self._take,
             self.notices.append,
+            clouds=NoCloud(),
             host=self.host,
             timing=LoopClock(self.clock, self.clock.sleep),
         )
@@ -83,8 +85,8 @@ class Bench:
 
     async def settle(self) -> None:
         """Let the quiet period pass, and the scan that follows."""
-        await self.clock.until_asleep(QUIET_S)
-        await self.rest(QUIET_S)
+        await self.clock.until_asleep(DEBOUNCE_S)
+        await self.rest(DEBOUNCE_S)
 
     async def rest(self, seconds: float) -> None:
         """Let time pass, and the scan that is due then."""
@@ -105,9 +107,11 @@ class Bench:
         return [notice for notice in self.notices if isinstance(notice, kind)]
 
     def taints(self) -> dict[str, str]:
-        """Return device → taint of the last offer."""
+        """Return device → taint of the last publication."""
         return {
-            device.name: device.taints[0].value for device in self.resources.offers if device.taints
+            device.name: device.taints[0].value
+            for device in self.resources.devices
+            if device.taints
         }
 
     async def health(self) -> dict[str, bool | None]:
@@ -161,7 +165,7 @@ class Bench:
 
     def _take(self, resources: DriverResources) -> None:
         self.resources = resources
-        self.offers.append([device.name for device in resources.offers])
+        self.published.append([device.name for device in resources.devices])
 
 
 def facts_with(name: str) -> HostFacts:

@@ -8,9 +8,9 @@ import pytest
 
 from dra_shim.cel import SelectorError
 from dra_shim.discovery import DeviceRecovered, DevicesChanged, DeviceSelection, DeviceUnhealthy
-from dra_shim.discovery.schedule import LONGEST_S, QUIET_S
+from dra_shim.discovery.schedule import DEBOUNCE_S, MAX_DELAY_S
 from dra_shim.pool import NO_CARRIER, NO_RDMA, HealthReport
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.inventory import HostFacts, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.state import tcx
 from tests.dra_shim.discovery.node_bench import RESCAN_S, Bench, facts_with
@@ -38,7 +38,7 @@ def test_first_scan_publishes_and_reports_all_devices(bench: Bench) -> None:
 
     async def scenario() -> None:
         async with bench.running():
-            assert bench.offers == [["a", "b"]]
+            assert bench.published == [["a", "b"]]
             assert bench.host.scans == [True]
             assert bench.notices == [DevicesChanged(2, 0, ("a", "b"), ())]
 
@@ -55,7 +55,7 @@ def test_tcx_programs_from_the_plugins_file_are_published(bench: Bench) -> None:
         async with bench.running():
             assert dict((await bench.device("a")).attributes)["dra.net/ebpf"] is False
             facts = tcx.PrivilegedFacts({index: ("count",)})
-            tcx.store(KernelFileSystem(), bench.state.run, tcx.encoded(facts))
+            tcx.store(FileSystem(), bench.state.run, tcx.encoded(facts))
             await bench.rest(RESCAN_S)
             published = dict((await bench.device("a")).attributes)
             assert (published["dra.net/ebpf"], published["dra.net/tcxProgramNames"]) == (
@@ -70,7 +70,7 @@ def test_tcx_programs_from_the_plugins_file_are_published(bench: Bench) -> None:
 def test_node_without_devices_publishes_an_empty_list(bench: Bench) -> None:
     async def scenario() -> None:
         async with bench.running():
-            assert bench.offers == [[]]
+            assert bench.published == [[]]
             assert bench.notices == []
 
     finish(scenario())
@@ -80,16 +80,16 @@ def test_scan_starts_after_a_quiet_period_without_events(bench: Bench) -> None:
     async def scenario() -> None:
         async with bench.running():
             bench.host.add_nic("a")
-            await bench.clock.until_asleep(QUIET_S)
-            bench.clock.pass_time(QUIET_S / 2)
+            await bench.clock.until_asleep(DEBOUNCE_S)
+            bench.clock.pass_time(DEBOUNCE_S / 2)
             bench.host.add_nic("b")
-            bench.clock.pass_time(QUIET_S / 2)
-            await bench.clock.until_asleep(QUIET_S / 2)
-            assert bench.offers == [[]]
+            bench.clock.pass_time(DEBOUNCE_S / 2)
+            await bench.clock.until_asleep(DEBOUNCE_S / 2)
+            assert bench.published == [[]]
 
-            await bench.rest(QUIET_S / 2)
+            await bench.rest(DEBOUNCE_S / 2)
 
-            assert bench.offers == [[], ["a", "b"]]
+            assert bench.published == [[], ["a", "b"]]
             assert bench.host.scans == [True, False]
 
     finish(scenario())
@@ -99,12 +99,12 @@ def test_scan_starts_within_the_limit_while_events_continue(bench: Bench) -> Non
     async def scenario() -> None:
         async with bench.running():
             start = bench.clock()
-            while len(bench.offers) == 1:
+            while len(bench.published) == 1:
                 bench.host.announce()
                 await asyncio.sleep(0.002)
-                bench.clock.pass_time(QUIET_S / 2)
+                bench.clock.pass_time(DEBOUNCE_S / 2)
                 await asyncio.sleep(0.002)
-            assert bench.clock() - start <= LONGEST_S + QUIET_S
+            assert bench.clock() - start <= MAX_DELAY_S + DEBOUNCE_S
 
     finish(scenario())
 
@@ -116,7 +116,7 @@ def test_change_without_an_event_is_found_by_the_periodic_scan(bench: Bench) -> 
 
             await bench.rest(RESCAN_S)
 
-            assert bench.offers == [[], ["a"]]
+            assert bench.published == [[], ["a"]]
             assert bench.host.scans == [True, True]
 
     finish(scenario())
@@ -127,15 +127,15 @@ def test_event_during_a_scan_triggers_another_scan(bench: Bench) -> None:
         async with bench.running():
             bench.host.may_scan.clear()
             bench.host.add_nic("a")
-            await bench.clock.until_asleep(QUIET_S)
-            bench.clock.pass_time(QUIET_S)
+            await bench.clock.until_asleep(DEBOUNCE_S)
+            bench.clock.pass_time(DEBOUNCE_S)
             await bench.until(lambda: len(bench.host.scans) == 2)
             bench.host.add_nic("b")
             bench.host.may_scan.set()
-            await bench.until(lambda: len(bench.offers) == 2)
+            await bench.until(lambda: len(bench.published) == 2)
             await bench.settle()
 
-            assert bench.offers == [[], ["a"], ["a", "b"]]
+            assert bench.published == [[], ["a"], ["a", "b"]]
 
     finish(scenario())
 
@@ -157,7 +157,7 @@ def test_removed_device_is_withdrawn_and_reported(bench: Bench) -> None:
             bench.host.remove_function(PF)
             await bench.settle()
 
-            assert bench.offers[-1] == ["a"]
+            assert bench.published[-1] == ["a"]
             assert bench.notices[-1] == DevicesChanged(1, 0, (), ((PCI, "missing on the node"),))
 
     finish(scenario())
@@ -176,7 +176,7 @@ def test_device_that_becomes_the_uplink_is_withdrawn_with_the_reason(bench: Benc
 
             bench.host.route_through("b")
             await bench.settle()
-            assert bench.offers[-1] == ["a"]
+            assert bench.published[-1] == ["a"]
 
     finish(scenario())
 
@@ -233,10 +233,10 @@ def test_device_dropped_by_the_filter_after_allocation_is_found_without_a_scan(
 
     async def scenario() -> None:
         async with bench.running():
-            assert bench.offers == [["a"]]
+            assert bench.published == [["a"]]
             bench.host.facts = replace(bench.host.facts, netdevs=(down,))
             await bench.rest(RESCAN_S)
-            assert bench.offers[-1] == []
+            assert bench.published[-1] == []
 
             assert list(await bench.devices.devices(["a"])) == ["a"]
             assert len(bench.host.scans) == 2, "a known device triggers no scan"
@@ -255,7 +255,7 @@ def test_lookup_of_an_unknown_device_triggers_one_full_scan(bench: Bench) -> Non
 
             assert list(found) == ["late"]
             assert bench.host.scans == [True, True]
-            assert bench.offers[-1] == ["late"]
+            assert bench.published[-1] == ["late"]
 
     finish(scenario())
 

@@ -7,7 +7,7 @@ import pytest
 
 from dra_shim.checkpoint.cache import RecordCache
 from dra_shim.discovery import DevicesChanged, DeviceUnhealthy, ScanFailed
-from dra_shim.discovery.schedule import FIRST_PAUSE_S, QUIET_S
+from dra_shim.discovery.schedule import DEBOUNCE_S, FIRST_PAUSE_S
 from dra_shim.pool import VANISHED
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import Phase
@@ -56,11 +56,11 @@ def test_virtual_device_in_a_pod_is_published_until_its_record_is_removed(bench:
             await bench.settle()
             bench.host.take_link("a")
             await bench.settle()
-            assert bench.offers[-1] == ["a", PCI]
+            assert bench.published[-1] == ["a", PCI]
 
             bench.release()
             await bench.settle()
-            assert bench.offers[-1] == [PCI]
+            assert bench.published[-1] == [PCI]
             assert bench.notices[-1] == DevicesChanged(1, 0, (), (("a", "missing on the node"),))
 
     finish(scenario())
@@ -79,7 +79,7 @@ def test_admin_access_keeps_neither_the_device_nor_its_facts(bench: Bench) -> No
             bench.host.take_link("a")
             bench.host.remove_function(PF)
             await bench.settle()
-            assert bench.offers[-1] == []
+            assert bench.published[-1] == []
 
     finish(scenario())
 
@@ -167,12 +167,14 @@ def test_failed_attachment_record_makes_attached_devices_unhealthy(bench: Bench)
 
     with AttachmentStore(bench.state.attachments) as store, RecordCache(bench.state) as held:
         store.put(again.journal.records[DATA])
-        held.take_in()
-        assert held.failing() == {}, "no device was attached yet"
+        held.read_changes()
+        assert held.attach_failures() == {}, "no device was attached yet"
 
         store.put(node.journal.records[DATA])
-        held.take_in()
-        assert held.failing() == {name: failure_of(node).message for name in ("nic-1", "nic-2")}
+        held.read_changes()
+        assert held.attach_failures() == {
+            name: failure_of(node).message for name in ("nic-1", "nic-2")
+        }
 
 
 def test_device_restored_on_the_host_is_published_with_current_facts(bench: Bench) -> None:
@@ -202,11 +204,11 @@ def test_device_not_yet_restored_on_the_host_counts_as_in_a_pod(bench: Bench) ->
             bench.host.take_link("a")
             bench.release()
             await bench.settle()
-            assert bench.offers[-1] == ["a", PCI]
+            assert bench.published[-1] == ["a", PCI]
 
             bench.attach(here, home=True)
             await bench.settle()
-            assert bench.offers[-1] == [PCI]
+            assert bench.published[-1] == [PCI]
 
     finish(scenario())
 
@@ -225,7 +227,7 @@ def test_vanished_hardware_is_published_until_its_claim_is_released(bench: Bench
 
             bench.release()
             await bench.settle()
-            assert bench.offers[-1] == ["a"]
+            assert bench.published[-1] == ["a"]
 
     finish(scenario())
 
@@ -235,15 +237,15 @@ def test_device_attached_during_a_scan_stays_published(bench: Bench) -> None:
         async with bench.running():
             here = await bench.device("a")
             bench.host.take_link("a")
-            await bench.clock.until_asleep(QUIET_S)
+            await bench.clock.until_asleep(DEBOUNCE_S)
             bench.host.may_scan.clear()
-            bench.clock.pass_time(QUIET_S)
+            bench.clock.pass_time(DEBOUNCE_S)
             await bench.until(lambda: len(bench.host.scans) == 2)
             bench.allocate(here)
             bench.host.may_scan.set()
-            await bench.until(lambda: len(bench.offers) == 2)
+            await bench.until(lambda: len(bench.published) == 2)
 
-            assert bench.offers[-1] == ["a", PCI]
+            assert bench.published[-1] == ["a", PCI]
 
     finish(scenario())
 
@@ -253,15 +255,15 @@ def test_device_restored_during_a_scan_stays_published(bench: Bench) -> None:
         async with bench.running():
             bench.allocate(await bench.device("a"))
             bench.host.take_link("a")
-            await bench.clock.until_asleep(QUIET_S)
+            await bench.clock.until_asleep(DEBOUNCE_S)
             bench.host.may_scan.clear()
-            bench.clock.pass_time(QUIET_S)
+            bench.clock.pass_time(DEBOUNCE_S)
             await bench.until(lambda: len(bench.host.scans) == 2)
             bench.host.add_nic("a")
             bench.release()
             bench.host.may_scan.set()
-            await bench.until(lambda: len(bench.offers) == 2)
-            assert bench.offers[-1] == ["a", PCI]
+            await bench.until(lambda: len(bench.published) == 2)
+            assert bench.published[-1] == ["a", PCI]
 
             await bench.settle()
             assert (await bench.health())["a"] is True
@@ -280,16 +282,16 @@ def test_unreadable_record_withdraws_no_device(bench: Bench) -> None:
             with no_descriptors():
                 staged.rename(record)
                 bench.host.take_link("a")
-                await bench.clock.until_asleep(QUIET_S)
-                bench.clock.pass_time(QUIET_S)
+                await bench.clock.until_asleep(DEBOUNCE_S)
+                bench.clock.pass_time(DEBOUNCE_S)
                 await bench.clock.until_asleep(FIRST_PAUSE_S)
 
             (failed,) = bench.notices_of(ScanFailed)
             assert str(failed.error) == "c1.json: cannot be read: Too many open files"
-            assert bench.offers[-1] == ["a", PCI]
+            assert bench.published[-1] == ["a", PCI]
 
             await bench.rest(FIRST_PAUSE_S)
-            assert bench.offers[-1] == ["a", PCI]
+            assert bench.published[-1] == ["a", PCI]
             assert (await bench.health())["a"] is None
 
     finish(scenario())

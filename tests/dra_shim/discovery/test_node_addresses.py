@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.discovery import DevicesChanged, ScanFailed
-from dra_shim.discovery.node_addresses import AGAIN_S, RETRY_S, NodeAddresses
+from dra_shim.discovery.node_addresses import REFRESH_S, RETRY_S, NodeAddresses
 from dra_shim.discovery.schedule import FIRST_PAUSE_S
 from dra_shim.prepare import ApiUnavailableError
 from tests.dra_shim.discovery.node_bench import NODE, RESCAN_S, Bench
@@ -36,7 +36,7 @@ def test_link_with_the_nodes_address_is_neither_published_nor_prepared(
 
     async def scenario() -> None:
         async with bench.running():
-            assert bench.offers == [["b"]]
+            assert bench.published == [["b"]]
             assert list(await bench.devices.devices(["a", "b"])) == ["b"]
             assert bench.addresses.lookups == [NODE]
 
@@ -50,11 +50,11 @@ def test_link_stays_reserved_while_no_link_has_the_nodes_address(bench: Bench) -
         async with bench.running():
             bench.host.give("a")
             await bench.settle()
-            assert bench.offers[-1] == ["b"]
+            assert bench.published[-1] == ["b"]
 
             bench.host.give("b", "10.0.0.5/24")
             await bench.settle()
-            assert bench.offers[-1] == ["a"]
+            assert bench.published[-1] == ["a"]
             assert bench.notices[-1] == DevicesChanged(1, 0, ("a",), (("b", WHY),))
 
     finish(scenario())
@@ -66,7 +66,7 @@ def test_uplink_stays_reserved_while_no_default_route_exists(bench: Bench) -> No
             for name, offered in (("b", ["a"]), ("", ["a"]), ("a", ["b"])):
                 bench.host.route_through(name)
                 await bench.settle()
-                assert bench.offers[-1] == offered
+                assert bench.published[-1] == offered
 
     finish(scenario())
 
@@ -80,7 +80,7 @@ def test_devices_are_published_after_the_nodes_addresses_are_known(bench: Bench)
             assert bench.notices_of(ScanFailed)[0].error is refused
             with pytest.raises(ApiUnavailableError, match="get Node node-1"):
                 await bench.devices.devices(["a"])
-            assert bench.offers == []
+            assert bench.published == []
             assert bench.host.scans == []
 
             bench.addresses.error = None
@@ -95,11 +95,11 @@ def test_changed_node_addresses_are_used_by_a_later_scan(bench: Bench) -> None:
 
     async def scenario() -> None:
         async with bench.running():
-            assert bench.offers[-1] == ["a", "b"]
+            assert bench.published[-1] == ["a", "b"]
             bench.addresses.node_addresses = frozenset({"10.0.0.5"})
-            for _ in range(int(AGAIN_S / RESCAN_S)):
+            for _ in range(int(REFRESH_S / RESCAN_S)):
                 await bench.rest(RESCAN_S)
-            assert bench.offers[-1] == ["b"]
+            assert bench.published[-1] == ["b"]
 
     finish(scenario())
 
@@ -112,7 +112,7 @@ def test_node_addresses_are_requested_again_after_the_interval() -> None:
     node_addresses = NodeAddresses(source, NODE, clock)
 
     async def scenario() -> None:
-        for wait_s, lookups in ((0, 1), (AGAIN_S - 1, 1), (1, 2), (AGAIN_S - 1, 2)):
+        for wait_s, lookups in ((0, 1), (REFRESH_S - 1, 1), (1, 2), (REFRESH_S - 1, 2)):
             clock.pass_time(wait_s)
             assert await node_addresses.addresses() == {"10.0.0.5"}
             assert len(source.lookups) == lookups
@@ -128,7 +128,7 @@ def test_last_node_addresses_are_kept_while_requests_fail() -> None:
         await node_addresses.addresses()
         source.error = ApiUnavailableError("refused")
         source.node_addresses = frozenset({"10.0.0.6"})
-        for wait_s, lookups in ((AGAIN_S, 2), (RETRY_S - 1, 2), (1, 3)):
+        for wait_s, lookups in ((REFRESH_S, 2), (RETRY_S - 1, 2), (1, 3)):
             clock.pass_time(wait_s)
             assert await node_addresses.addresses() == {"10.0.0.5"}
             assert len(source.lookups) == lookups

@@ -58,7 +58,7 @@ def test_hardware_with_an_address_of_the_node_is_reported(tmp_path: Path) -> Non
             assert bench.notices_of(DevicesExcluded) == [
                 DevicesExcluded("eth1: it has the Node's address 10.0.0.5", (PCI,))
             ]
-            assert bench.offers == [[OTHER]]
+            assert bench.published == [[OTHER]]
 
     finish(scenario())
 

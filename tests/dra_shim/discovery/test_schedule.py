@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_shim.discovery.schedule import (
+    DEBOUNCE_S,
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
-    LONGEST_S,
-    QUIET_S,
+    MAX_DELAY_S,
     ScanSchedule,
 )
 
@@ -40,15 +40,15 @@ def test_scan_is_due_after_a_quiet_period(schedule: ScanSchedule) -> None:
     schedule.request(101.0)
     schedule.request(101.1)
 
-    assert schedule.due == 101.1 + QUIET_S
-    assert not schedule.begin(101.1 + QUIET_S)
+    assert schedule.due == 101.1 + DEBOUNCE_S
+    assert not schedule.begin(101.1 + DEBOUNCE_S)
 
 
 def test_continuous_events_delay_the_scan_up_to_the_limit(schedule: ScanSchedule) -> None:
     for step in range(100):
-        schedule.request(101.0 + step * QUIET_S / 2)
+        schedule.request(101.0 + step * DEBOUNCE_S / 2)
 
-    assert schedule.due == 101.0 + LONGEST_S
+    assert schedule.due == 101.0 + MAX_DELAY_S
 
 
 def test_scan_covers_only_requests_made_before_it_began(schedule: ScanSchedule) -> None:
@@ -57,7 +57,7 @@ def test_scan_covers_only_requests_made_before_it_began(schedule: ScanSchedule) 
     schedule.request(101.3)
     schedule.ended(101.4, full=False)
 
-    assert schedule.due == 101.3 + QUIET_S
+    assert schedule.due == 101.3 + DEBOUNCE_S
 
 
 def test_events_do_not_delay_the_full_scan(schedule: ScanSchedule) -> None:
@@ -97,7 +97,7 @@ def test_request_made_during_back_off_is_kept_after_another_scan(
     schedule.request(101.3)
     schedule.ended(101.4, full=True)
 
-    assert schedule.due == 101.3 + QUIET_S
+    assert schedule.due == 101.3 + DEBOUNCE_S
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
@@ -109,7 +109,7 @@ def test_no_request_waits_longer_than_the_limit(steps: list[float]) -> None:
     for step in steps:
         now += step
         if schedule.due <= now:
-            assert schedule.due <= first + LONGEST_S
+            assert schedule.due <= first + MAX_DELAY_S
             full = schedule.begin(now)
             schedule.ended(now, full=full)
             first = now

@@ -6,8 +6,8 @@ import pytest
 
 from dra_shim.cel import SelectorError
 from dra_shim.discovery.snapshot import (
+    EXPLANATIONS,
     LINK_IN_POD,
-    WORDS,
     DeviceSelection,
     NodeSnapshot,
     snapshot_of,
@@ -53,8 +53,8 @@ def test_present_devices_are_published_sorted_by_name() -> None:
     found = view(virtual("b", "a"))
 
     assert list(found.devices) == ["a", "b"]
-    assert [device.name for device in found.resources.offers] == ["a", "b"]
-    assert {device.pool for device in found.resources.offers} == {NODE}
+    assert [device.name for device in found.resources.devices] == ["a", "b"]
+    assert {device.pool for device in found.resources.devices} == {NODE}
     assert found.health == tuple(DeviceHealth(NODE, name, healthy=True) for name in "ab")
     assert found.unhealthy == {}
 
@@ -79,7 +79,7 @@ def test_device_in_a_pod_keeps_its_last_facts_and_has_unknown_health() -> None:
     assert found.devices[PCI].attribute("dra.net/mtu") == 9000
     assert found.devices[PCI].attribute("dra.net/pciAddress") == PF
     assert found.health == (DeviceHealth(NODE, PCI, healthy=None, message=LINK_IN_POD),)
-    assert found.resources.offers[0].taints == ()
+    assert found.resources.devices[0].taints == ()
 
 
 def test_virtual_device_in_a_pod_is_published_from_its_record() -> None:
@@ -112,11 +112,11 @@ def test_former_rdma_device_is_kept_for_functions_only() -> None:
     former = replace(view(facts).allocatable[PCI], rdma_devices=("mlx5_0",))
 
     assert with_rdma((former, HELD, software)) == {PCI: former}
-    found = snapshot_of(NODE, facts, (), ALL, had_rdma=with_rdma((former,)))
+    found = snapshot_of(NODE, facts, (), ALL, last_with_rdma=with_rdma((former,)))
     assert found.allocatable == {PCI: former}
     assert found.unhealthy == {PCI: NO_RDMA}
     renamed = replace(former, key=replace(former.key, name="eth7"))
-    assert snapshot_of(NODE, facts, (), ALL, had_rdma={PCI: renamed}).unhealthy == {}
+    assert snapshot_of(NODE, facts, (), ALL, last_with_rdma={PCI: renamed}).unhealthy == {}
 
 
 @pytest.mark.parametrize(("port", "unhealthy"), [(0, {}), (1, {PCI: PORT_DOWN})])
@@ -131,11 +131,11 @@ def test_each_infiniband_port_has_its_own_health(port: int, unhealthy: dict[str,
 def test_vanished_hardware_of_a_pod_is_published_and_tainted() -> None:
     found = view(HostFacts(), HELD)
 
-    assert [(device.name, device.taints[0].value) for device in found.resources.offers] == [
+    assert [(device.name, device.taints[0].value) for device in found.resources.devices] == [
         (PCI, VANISHED)
     ]
     assert found.health[0].healthy is False
-    assert found.health[0].message == f"Vanished: {WORDS[VANISHED]}"
+    assert found.health[0].message == f"Vanished: {EXPLANATIONS[VANISHED]}"
 
 
 @pytest.mark.parametrize("driver", ["", "vfio-pci"])
@@ -145,11 +145,11 @@ def test_hardware_of_a_pod_without_a_driver_is_published_and_tainted(driver: str
     found = view(function_alone, HELD)
 
     assert found.devices == {PCI: HELD}
-    assert [(device.name, device.taints[0].value) for device in found.resources.offers] == [
+    assert [(device.name, device.taints[0].value) for device in found.resources.devices] == [
         (PCI, NO_DRIVER)
     ]
     assert found.health[0].healthy is False
-    assert found.health[0].message == f"NoDriver: {WORDS[NO_DRIVER]}"
+    assert found.health[0].message == f"NoDriver: {EXPLANATIONS[NO_DRIVER]}"
     assert found.excluded == ()
     assert view(function_alone).devices == {}, "withdrawn without a record"
 
@@ -161,7 +161,7 @@ def test_missing_rdma_device_of_a_pod_is_reported_as_unhealthy() -> None:
 
     assert found.unhealthy == {PCI: NO_RDMA}
     assert found.health[0] == DeviceHealth(
-        NODE, PCI, healthy=False, message=f"NoRDMADevice: {WORDS[NO_RDMA]}"
+        NODE, PCI, healthy=False, message=f"NoRDMADevice: {EXPLANATIONS[NO_RDMA]}"
     )
 
 
@@ -172,12 +172,12 @@ def test_failed_attachment_is_unhealthy_with_the_plugins_message_and_no_taint() 
     )
     facts = HostFacts((function(),))
 
-    found = snapshot_of(NODE, facts, (HELD,), choice, failing=failing)
-    gone = snapshot_of(NODE, HostFacts(), (HELD,), choice, failing=failing)
+    found = snapshot_of(NODE, facts, (HELD,), choice, attach_failures=failing)
+    gone = snapshot_of(NODE, HostFacts(), (HELD,), choice, attach_failures=failing)
 
     assert found.health == (DeviceHealth(NODE, PCI, healthy=False, message=failing[PCI]),)
-    assert found.resources.offers[0].taints == ()
-    assert gone.health[0].message == f"Vanished: {WORDS[VANISHED]}", (
+    assert found.resources.devices[0].taints == ()
+    assert gone.health[0].message == f"Vanished: {EXPLANATIONS[VANISHED]}", (
         "an observed fault takes precedence"
     )
 
@@ -190,7 +190,7 @@ def test_a_nic_without_a_carrier_is_tainted() -> None:
     found = view(HostFacts((function(),), (nic("eth1", carrier=False),)))
 
     assert found.unhealthy == {PCI: NO_CARRIER}
-    assert [taint.value for taint in found.resources.offers[0].taints] == [NO_CARRIER]
+    assert [taint.value for taint in found.resources.devices[0].taints] == [NO_CARRIER]
     assert found.health[0] == DeviceHealth(
         NODE, PCI, healthy=False, message="NoCarrier: its link is up without carrier"
     )
@@ -260,7 +260,7 @@ def test_shared_expression_marks_devices_as_shared() -> None:
 
     found = view(virtual("a", "b"), choice=choice)
 
-    assert [(device.name, device.shared) for device in found.resources.offers] == [
+    assert [(device.name, device.shared) for device in found.resources.devices] == [
         ("a", True),
         ("b", False),
     ]
@@ -292,7 +292,7 @@ def test_exclude_takes_precedence_over_include() -> None:
     found = view(virtual("a", "b1"), choice=choice)
 
     assert list(found.devices) == ["a"]
-    assert [device.name for device in found.resources.offers] == ["a"]
+    assert [device.name for device in found.resources.devices] == ["a"]
     assert [state.device for state in found.health] == ["a"]
     assert found.excluded == (("b1", "dropped by --exclude b*"),)
 
@@ -381,7 +381,7 @@ def test_numa_node_is_published_as_a_list_if_lists_are_enabled(
 
     found = view(facts, choice=replace(ALL, numa_lists=lists))
 
-    (offer,) = found.resources.offers
+    (offer,) = found.resources.devices
     assert offer.attribute(NUMA_NODE) == published
     assert found.devices[PCI].attribute(NUMA_NODE) == 1
 

@@ -208,8 +208,8 @@ def test_devices_with_unchanged_facts_are_the_same_objects() -> None:
 
     second = snapshot(changed, SELECTIONS[1], Uplinks(), memo)
 
-    before = {offer.name: offer for offer in first.resources.offers}
-    after = {offer.name: offer for offer in second.resources.offers}
+    before = {offer.name: offer for offer in first.resources.devices}
+    after = {offer.name: offer for offer in second.resources.devices}
     assert len(after) > len(ADDRESSES)
     assert [name for name, offer in after.items() if offer is not before[name]] == [
         "pci-0000-8b-00-0"
@@ -222,7 +222,7 @@ def test_device_in_a_pod_is_published_with_its_changed_health() -> None:
     vanished = replace(unbound, facts=HostFacts())
 
     unhealthy = [
-        [taint.value for offer in view.resources.offers for taint in offer.taints]
+        [taint.value for offer in view.resources.devices for taint in offer.taints]
         for view in (snapshot(node, SELECTIONS[1], Uplinks(), memo) for node in (unbound, vanished))
     ]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dra_shim.discovery import ScanFailed, ScanHung
-from dra_shim.discovery.reporter import DOUBT_S
-from dra_shim.discovery.schedule import FIRST_PAUSE_S, LONGEST_PAUSE_S, QUIET_S
+from dra_shim.discovery.reporter import UNKNOWN_HEALTH_S
+from dra_shim.discovery.schedule import DEBOUNCE_S, FIRST_PAUSE_S, LONGEST_PAUSE_S
 from dranet_nri.errors import KernelError
 from tests.dra_shim.discovery.node_bench import RESCAN_S, Bench, facts_with
 from tests.dranet_nri.nri.stub.plugin_bench import finish
@@ -33,7 +33,7 @@ def test_failed_scan_withdraws_no_device(bench: Bench) -> None:
             bench.host.take_link("a")
             await bench.settle()
 
-            assert bench.offers == [["a"]]
+            assert bench.published == [["a"]]
             assert bench.notices_of(ScanFailed) == [ScanFailed(TROUBLE, FIRST_PAUSE_S)]
             assert (await bench.device("a")).name == "a"
             assert await bench.health() == {"a": True}
@@ -41,7 +41,7 @@ def test_failed_scan_withdraws_no_device(bench: Bench) -> None:
             bench.host.error = None
             await bench.rest(FIRST_PAUSE_S)
 
-            assert bench.offers == [["a"], []]
+            assert bench.published == [["a"], []]
             assert bench.host.scans == [True, False, True]
 
     finish(scenario())
@@ -57,7 +57,7 @@ def test_health_is_unknown_after_scans_fail_for_a_long_time(bench: Bench) -> Non
             bench.host.announce()
             await bench.settle()
             start, pause_s = bench.clock(), FIRST_PAUSE_S
-            while bench.clock() - start < DOUBT_S:
+            while bench.clock() - start < UNKNOWN_HEALTH_S:
                 assert await bench.health() == {"a": True}
                 await bench.rest(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -67,7 +67,7 @@ def test_health_is_unknown_after_scans_fail_for_a_long_time(bench: Bench) -> Non
                 None,
                 f"the node cannot be scanned: {TROUBLE}",
             )
-            assert bench.offers == [["a"], ["a"]]
+            assert bench.published == [["a"], ["a"]]
 
             bench.host.error = None
             await bench.rest(pause_s)
@@ -83,12 +83,12 @@ def test_devices_are_published_after_the_first_successful_scan(bench: Bench) -> 
     async def scenario() -> None:
         task = asyncio.create_task(bench.devices.run())
         await bench.clock.until_asleep(FIRST_PAUSE_S)
-        assert bench.offers == []
+        assert bench.published == []
 
         bench.host.error = None
         await bench.rest(FIRST_PAUSE_S)
 
-        assert bench.offers == [["a"]]
+        assert bench.published == [["a"]]
         task.cancel()
         await asyncio.wait({task})
 
@@ -103,8 +103,8 @@ def test_hanging_scan_is_reported_and_lookups_continue(tmp_path: Path) -> None:
         async with bench.running():
             bench.host.may_scan.clear()
             bench.host.announce()
-            await bench.clock.until_asleep(QUIET_S)
-            bench.clock.pass_time(QUIET_S)
+            await bench.clock.until_asleep(DEBOUNCE_S)
+            bench.clock.pass_time(DEBOUNCE_S)
             await bench.until(lambda: bool(bench.notices_of(ScanHung)))
 
             assert bench.notices_of(ScanHung)[0].seconds == 0.01
@@ -124,11 +124,11 @@ def test_restart_scans_everything_and_answers_pending_lookups(bench: Bench) -> N
         await asyncio.sleep(0)
         async with bench.running():
             assert list(await lookup) == ["b"]
-            assert bench.offers[-1] == ["a", "b"]
+            assert bench.published[-1] == ["a", "b"]
             bench.host.add_nic("c")
             await bench.settle()
 
-            assert bench.offers[-1] == ["a", "b", "c"]
+            assert bench.published[-1] == ["a", "b", "c"]
 
     finish(scenario())
 
@@ -139,7 +139,7 @@ def test_change_while_stopped_is_found_after_a_restart(bench: Bench) -> None:
             pass
         bench.host.add_nic("a")
         async with bench.running():
-            assert bench.offers == [[], ["a"]]
+            assert bench.published == [[], ["a"]]
             assert bench.host.scans == [True, True]
 
     finish(scenario())
@@ -156,6 +156,6 @@ def test_lookup_fails_with_the_scan_error(bench: Bench) -> None:
             bench.host.error = None
             bench.host.facts = facts_with("a")
             await bench.rest(FIRST_PAUSE_S)
-            assert bench.offers[-1] == ["a"]
+            assert bench.published[-1] == ["a"]
 
     finish(scenario())

@@ -82,8 +82,8 @@ def test_limit_applies_only_to_a_list_of_the_newest_state(subject: Subject) -> N
                 read_listing(request, await api._reply(request)) for request in (newest, any_state)
             ]
 
-            assert (len(first.items), bool(first.rest)) == (1, True)
-            assert (len(whole.items) >= 2, whole.rest) == (True, "")
+            assert (len(first.items), bool(first.continue_token)) == (1, True)
+            assert (len(whole.items) >= 2, whole.continue_token) == (True, "")
 
     finish(scenario())
 

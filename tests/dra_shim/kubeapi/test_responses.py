@@ -69,13 +69,13 @@ def test_list_has_items_and_a_resource_version() -> None:
         REQUEST, reply({"metadata": {"resourceVersion": "9"}, "items": [{"a": 1}, 7]})
     )
 
-    assert (listing.items, listing.version, listing.rest) == (({"a": 1},), "9", "")
+    assert (listing.items, listing.version, listing.continue_token) == (({"a": 1},), "9", "")
 
 
 def test_page_has_a_continue_token() -> None:
     metadata = {"resourceVersion": "9", "continue": "x"}
 
-    assert read_listing(REQUEST, reply({"metadata": metadata, "items": []})).rest == "x"
+    assert read_listing(REQUEST, reply({"metadata": metadata, "items": []})).continue_token == "x"
 
 
 def test_an_empty_list_may_be_null() -> None:

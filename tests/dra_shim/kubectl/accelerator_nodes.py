@@ -2,8 +2,8 @@
 
 ND H100 v5 and A4 are those of explained_nodes. DGX H100: eight GPUs, each with a ConnectX-7 at its
 root, and two cards with two ports for storage; addresses and names as in NVIDIA's user guide.
-GB200: four GPUs and four ConnectX-7 on two sockets, as GKE names them; each device has a PCI
-domain of its own.
+GB200: four GPUs and four ConnectX-8 with two ports on two sockets, as in slices of OKE's
+BM.GPU.GB200-v3.4; each GPU and each card has a PCI domain of its own.
 MI300X: eight GPUs of AMD's driver, which publishes their NUMA nodes, each with a NIC at its root.
 """
 
@@ -38,15 +38,17 @@ def dgx_h100() -> str:
 def gb200() -> str:
     """Return slices of a compute tray of GB200 NVL72."""
     gpus = [
-        _gpu(f"gpu-{index}", f"{domain}:01:00.0", f"pci{domain}:00", "NVIDIA GB200")
+        _gpu(f"gpu-{index}", f"{domain}:06:00.0", f"pci{domain}:00", "NVIDIA GB200")
         for index, domain in enumerate(("0008", "0009", "0018", "0019"))
     ]
     nics = [
         _nic(
-            f"gpu{index}rdma0", f"mlx5_{index}", f"{domain}:03:00.0", f"pci{domain}:00", index // 2
+            f"rdma{2 * index + port}", f"mlx5_{2 * index + port}", f"{domain}:03:00.{port}",
+            f"pci{domain}:00", index // 2,
         )
         for index, domain in enumerate(("0000", "0002", "0010", "0012"))
-    ]
+        for port in (0, 1)
+    ]  # fmt: skip
     return _slices("gb200", "gpu.nvidia.com", gpus, nics)
 
 

@@ -275,7 +275,7 @@ def test_missing_kubelet_directory_is_reported_once_and_awaited(node: Node) -> N
             (failed,) = node.notices
             assert isinstance(failed, SocketFailed)
             assert "is the kubelet's directory right (--kubelet-root-dir)" in failed.reason
-            assert node.plugin.status.trouble == failed.reason
+            assert node.plugin.status.socket_error == failed.reason
             (node.kubelet.root / "plugins").mkdir(parents=True)
             await node.watch(2)
             other = node.notices[-1]
@@ -286,7 +286,7 @@ def test_missing_kubelet_directory_is_reported_once_and_awaited(node: Node) -> N
             await node.watch()
             await node.kubelet.look()
             assert is_registered(node)
-            assert node.plugin.status.trouble == ""
+            assert node.plugin.status.socket_error == ""
         assert node.notices == [failed, other, RegistrationResult()]
         await node.kubelet.restart()
 
@@ -298,7 +298,7 @@ def test_directory_at_the_socket_path_is_reported(node: Node) -> None:
         node.kubelet.start()
         node.sockets.registration.mkdir()
         async with node.running():
-            assert "Is a directory" in node.plugin.status.trouble
+            assert "Is a directory" in node.plugin.status.socket_error
             assert list(node.kubelet.registry.iterdir()) == [node.sockets.registration]
             assert node.sockets.service.is_socket()
 
@@ -318,7 +318,7 @@ def test_socket_that_cannot_be_bound_is_reported(node: Node) -> None:
 
     async def run() -> None:
         async with node.running():
-            assert "cannot be bound" in node.plugin.status.trouble
+            assert "cannot be bound" in node.plugin.status.socket_error
 
     asyncio.run(run())
 

@@ -94,7 +94,7 @@ def test_node_works_without_the_right_to_list_claims(tmp_path: Path) -> None:
         async with node(tmp_path) as bench:
             bench.server.fail(FORBIDDEN, lists_claims, times=1000)
             controller = bench.controller()
-            publishing = asyncio.create_task(controller.awaited())
+            publishing = asyncio.create_task(controller.until_publishable())
             async with at_work(controller) as looking:
                 for pause_s in (30.0, 60.0, 120.0, 240.0, LONGEST_LASTING_S, LONGEST_LASTING_S):
                     await bench.clock.until_asleep(pause_s)
@@ -112,7 +112,7 @@ def test_refusal_does_not_shorten_the_wait_before_publishing(tmp_path: Path) -> 
         async with node(tmp_path) as bench:
             bench.server.fail(FORBIDDEN, lists_claims, times=1000)
             controller = bench.controller()
-            publishing = asyncio.create_task(controller.awaited())
+            publishing = asyncio.create_task(controller.until_publishable())
             async with at_work(controller):
                 await bench.clock.until_asleep(FIRST_LASTING_S)
                 await bench.clock.until_asleep(PUBLISH_DELAY_S)
@@ -149,7 +149,7 @@ def test_refused_claim_is_retried_alone(tmp_path: Path) -> None:
             controller = bench.controller()
             async with at_work(controller) as looking:
                 await bench.clock.until_asleep(REFUSED_S)
-                await controller.awaited()
+                await controller.until_publishable()
                 await publish(bench)
                 bench.clock.pass_time(REFUSED_S)
                 await bench.clock.until_asleep(REFUSED_S)

@@ -68,7 +68,7 @@ def test_publishing_waits_for_previous_claims_with_a_limit(tmp_path: Path) -> No
             bench.server.fail(None, lists_claims, times=1000)
             controller = bench.controller()
             looking = asyncio.create_task(controller.run())
-            publishing = asyncio.create_task(controller.awaited())
+            publishing = asyncio.create_task(controller.until_publishable())
             await bench.clock.until_asleep(FIRST_PAUSE_S)
             await bench.clock.until_asleep(PUBLISH_DELAY_S)
             bench.clock.pass_time(PUBLISH_DELAY_S - 1)
@@ -89,7 +89,7 @@ def test_publishing_starts_when_previous_claims_have_records(tmp_path: Path) -> 
         async with node(tmp_path) as bench:
             await bench.add_claim("nics", result(NIC.name))
             controller = bench.controller()
-            publishing = asyncio.create_task(controller.awaited())
+            publishing = asyncio.create_task(controller.until_publishable())
 
             await asyncio.gather(controller.run(), publishing)
 
@@ -103,7 +103,7 @@ def test_nothing_is_published_before_previous_slices_are_read(tmp_path: Path) ->
         async with node(tmp_path) as bench:
             bench.server.fail(None, lists_slices)
             controller = bench.controller()
-            publishing = asyncio.create_task(controller.awaited())
+            publishing = asyncio.create_task(controller.until_publishable())
             looking = asyncio.create_task(controller.run())
             await bench.clock.until_asleep(FIRST_PAUSE_S)
             assert bench.clock.asleep() == [FIRST_PAUSE_S], "no patience has begun"

@@ -13,7 +13,7 @@ from dra_shim.pool import (
     without,
 )
 from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
-from dra_shim.scheduling.allocator import CandidatePools, NamedClaim
+from dra_shim.scheduling.allocator import NamedClaim, PoolSet
 from dra_shim.scheduling.allocator import Pool as Stand
 from dra_shim.scheduling.allocator.capacity import share_of
 from dranet_nri.inventory import HostFacts
@@ -32,12 +32,12 @@ CARD = [
 
 
 def offered(resources: DriverResources, name: str) -> SliceDevice:
-    return next(ref for ref in resources.offers if ref.name == name)
+    return next(ref for ref in resources.devices if ref.name == name)
 
 
 def consumed(resources: DriverResources) -> dict[str, list[tuple[str, int]]]:
     return {
-        ref.name: [(one.set, int(one.value)) for one in ref.counters] for ref in resources.offers
+        ref.name: [(one.set, int(one.value)) for one in ref.counters] for ref in resources.devices
     }
 
 
@@ -56,7 +56,7 @@ def test_devices_are_published_with_their_names() -> None:
 def test_unhealthy_device_has_a_noschedule_taint() -> None:
     resources = driver_resources(NODE, [device("a"), device("b")], unhealthy={"b": "NoCarrier"})
 
-    assert [entry.taints for entry in resources.offers] == [
+    assert [entry.taints for entry in resources.devices] == [
         (),
         (Taint("dra.net/unhealthy", "NoCarrier", "NoSchedule"),),
     ]
@@ -79,16 +79,16 @@ def test_unattachable_device_is_not_published_without_taints(
 ) -> None:
     resources = driver_resources(NODE, [device("a"), device("b")], unhealthy={"b": ill})
 
-    offers = without(resources, frozenset({Feature.TAINTS})).offers
+    devices = without(resources, frozenset({Feature.TAINTS})).devices
 
-    assert [ref.name for ref in offers] == offered_without
-    assert not any(entry.taints for entry in offers)
+    assert [ref.name for ref in devices] == offered_without
+    assert not any(entry.taints for entry in devices)
 
 
 def test_shared_device_has_its_speed_as_bandwidth() -> None:
     resources = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"}))
 
-    (offer,) = resources.offers
+    (offer,) = resources.devices
     policy = Policy(Fraction(), (), Fraction(), None, Fraction(10**6))
     assert offer.shared
     assert offer.capacity == (Capacity("dra.net/bandwidth", Fraction(10**11), policy),)
@@ -101,7 +101,7 @@ def test_shared_device_has_its_speed_as_bandwidth() -> None:
     ids=["nothing", "some", "less than is counted"],
 )
 def test_share_consumes_the_requested_bandwidth(requested: dict[str, int], amount: int) -> None:
-    (offer,) = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"})).offers
+    (offer,) = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"})).devices
     shares = tuple((name, Fraction(number)) for name, number in requested.items())
 
     assert share_of(offer, shares).amounts == (("dra.net/bandwidth", Fraction(amount)),)
@@ -109,7 +109,7 @@ def test_share_consumes_the_requested_bandwidth(requested: dict[str, int], amoun
 
 @pytest.mark.parametrize("speed", [{}, {"linkSpeed": "fast"}], ids=["unknown", "odd"])
 def test_shared_device_without_a_speed_has_no_capacity(speed: dict[str, str]) -> None:
-    (offer,) = driver_resources(NODE, [device("a", **speed)], frozenset({"a"})).offers
+    (offer,) = driver_resources(NODE, [device("a", **speed)], frozenset({"a"})).devices
 
     assert (offer.shared, offer.capacity) == (True, ())
 
@@ -119,8 +119,8 @@ def test_capacity_counts_against_the_attribute_limit() -> None:
     others = {f"x.y/a{index}": 1 for index in range(32 - len(omitted_first))}
     full = Device("a", device("a").key, tuple(sorted((omitted_first | others).items())))
 
-    (alone,) = driver_resources(NODE, [full]).offers
-    (shared,) = driver_resources(NODE, [full], frozenset({"a"})).offers
+    (alone,) = driver_resources(NODE, [full]).devices
+    (shared,) = driver_resources(NODE, [full], frozenset({"a"})).devices
 
     assert len(alone.attributes) == 32
     assert (len(shared.attributes), len(shared.capacity)) == (31, 1)
@@ -137,7 +137,7 @@ def test_pf_consumes_the_counters_of_all_its_vfs() -> None:
 
 def test_pf_and_vfs_are_allocated_exclusively() -> None:
     resources = driver_resources(NODE, CARD, physical=PHYSICAL)
-    supply = CandidatePools((Stand("dra.net", NODE, resources.offers, resources.counters),))
+    supply = PoolSet((Stand("dra.net", NODE, resources.devices, resources.counters),))
 
     def requested(*names: str) -> NamedClaim:
         return claim(
@@ -167,7 +167,7 @@ def test_pf_and_vfs_exclude_each_other_without_counters() -> None:
 def test_card_without_vfs_has_no_counters() -> None:
     resources = driver_resources(NODE, [device("pf", PF)], physical={})
 
-    assert (resources.counters, resources.offers[0].counters) == ((), ())
+    assert (resources.counters, resources.devices[0].counters) == ((), ())
 
 
 def test_vfs_of_an_unpublished_pf_have_no_counters() -> None:
@@ -240,7 +240,7 @@ def test_slices_for_a_server_without_features_omit_them() -> None:
 
     assert without(full, frozenset()) == full
     assert not without(full, frozenset(Feature)).features
-    assert [ref.name for ref in without(full, frozenset({Feature.SHARING})).offers] == [
+    assert [ref.name for ref in without(full, frozenset({Feature.SHARING})).devices] == [
         "pf",
         "vf-0",
     ]

@@ -30,6 +30,7 @@ from tests.fakes.cluster import (
     FakeCluster,
     nic,
 )
+from tests.fakes.no_cloud import no_providers
 
 TERMS = PrepareSettings(POOL, "boot1")
 POD = ObjectRef("ai", "train", "p1")
@@ -49,7 +50,8 @@ class Bench:
         self.notices: list[Notice] = []
         sources = Sources(self.cluster, self.cluster, self.cluster)
         self.preparer = Preparer(
-            sources, state, terms, self.notices.append, providers=providers,
+            sources, state, terms, self.notices.append,
+            providers=providers or no_providers(state),
             sleep=self.clock.sleep, timeout=self.clock.timeout,
         )  # fmt: skip
 

@@ -167,7 +167,7 @@ def test_pod_of_the_server_can_have_the_claim() -> None:
     [
         (None, "the one with UID p1 does not exist any more"),
         (replace(USE, uid="p9"), "the one with UID p1 does not exist any more"),
-        (replace(USE, refers=False), "claim ai/nics is reserved for it, but it has none such"),
+        (replace(USE, has_claim=False), "claim ai/nics is reserved for it, but it has none such"),
         (HOST, "is on the host network"),
     ],
 )
@@ -286,11 +286,11 @@ def test_every_violation_is_reported_once() -> None:
 
 
 def test_missing_device_can_be_retried() -> None:
-    with pytest.raises(NotYetError, match="device z: this node has none such now") as caught:
+    with pytest.raises(NotYetError, match="device z: this node has no such device now") as caught:
         recorded(claim(result("a"), result("z")))
 
     assert "'dranet-nri inventory'" in str(caught.value)
-    assert "the shim's log ('left out')" in str(caught.value)
+    assert "'devices excluded' in the shim's log" in str(caught.value)
 
 
 def test_device_without_its_interface_can_be_retried() -> None:

@@ -75,5 +75,5 @@ def test_next_pod_waits_for_the_closed_gate_of_the_last(
     attach(bench.state, claim, POD, "a", Phase.HOME)  # closing the gate comes first
     (answer,) = bench.prepare(claim)
 
-    assert waits.error == "claim ai/nics: pod ai/train has not given its devices back"
+    assert waits.error == "claim ai/nics: pod ai/train has not released its devices"
     assert (answer.error, len(answer.devices)) == ("", 1)

@@ -350,7 +350,7 @@ def test_release_waits_for_a_provider(site: Site) -> None:
 
     (notice,) = notices
     assert isinstance(notice, ProfileReleaseFailed)
-    assert "start dra-shim with the --webhook-url of before" in notice.message
+    assert "start dra-shim with the previous --webhook-url" in notice.message
     assert site.store.claims() == ("u1",)
 
 

@@ -206,7 +206,7 @@ def test_device_that_is_not_restored_is_awaited(bench: Bench) -> None:
     (answer,) = bench.prepare_until_timeout(claim, limit_s=45.0)
 
     assert answer.error == (
-        "device a: in use by pod ai/inference, which has not given it back (claim ai/other)"
+        "device a: in use by pod ai/inference, which has not released it (claim ai/other)"
     )
 
 

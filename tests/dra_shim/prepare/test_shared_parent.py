@@ -13,7 +13,7 @@ import pytest
 from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import Preparer, PrepareSettings, Sources
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.files import FileSystem, KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.model import Address, Allocation, Device, DeviceKey, ObjectRef, Pod
 from dranet_nri.state.reader import AllocationReader
 from tests.dranet_nri.state.failing import DeadFs
@@ -26,6 +26,7 @@ from tests.fakes.cluster import (
     result,
     user,
 )
+from tests.fakes.no_cloud import no_providers
 from tests.fakes.node import BOOT_ID, Node
 
 PARENT = Device(
@@ -95,7 +96,8 @@ class SharedParent:
     def _preparer(self, fs: FileSystem) -> Iterator[Preparer]:
         sources = Sources(self.cluster, self.cluster, self.cluster)
         terms = PrepareSettings(POOL, BOOT_ID)
-        preparer = Preparer(sources, self.state, terms, lambda _: None, fs=fs)
+        providers = no_providers(self.state)
+        preparer = Preparer(sources, self.state, terms, lambda _: None, providers=providers, fs=fs)
         try:
             yield preparer
         finally:
@@ -154,7 +156,7 @@ def test_books_equal_the_kernel_after_a_crash_at_any_step(tmp_path: Path, first:
             dying = DeadFs(step)
             assert bool(shared.prepare(number, dying)) is dying.broke
             crashes |= {step} if dying.broke else set()
-            assert shared.prepare(number, KernelFileSystem()) == ""
+            assert shared.prepare(number, FileSystem()) == ""
             shared.node.run_pod(shared.pod(number))
             shared.assert_books_equal_the_kernel(NUMBERS[: number + 1])
         assert sorted(shared.addresses()) == ADDRESSES
@@ -164,6 +166,6 @@ def test_books_equal_the_kernel_after_a_crash_at_any_step(tmp_path: Path, first:
             shared.node.stop_pod(shared.pod(number))
             dying = DeadFs(step)
             assert bool(shared.unprepare(number, dying)) is dying.broke
-            assert shared.unprepare(number, KernelFileSystem()) == ""
+            assert shared.unprepare(number, FileSystem()) == ""
             shared.assert_books_equal_the_kernel(NUMBERS[number + 1 :])
     assert crashes == {*range(1, CALLS + 1)}

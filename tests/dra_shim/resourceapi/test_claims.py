@@ -20,6 +20,7 @@ from dra_shim.resourceapi import (
     Toleration,
     parse_document,
     parse_manifests,
+    parse_stored,
 )
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.errors import ConfigError
@@ -100,7 +101,7 @@ AS_READ = ResourceClaim(
             )),
             ClaimRequest("any", (
                 DeviceRequest("any/fast", "a"),
-                DeviceRequest("any/all", "b", every=True),
+                DeviceRequest("any/all", "b", all_devices=True),
             )),
         ),
         constraints=(
@@ -283,9 +284,18 @@ def test_spec_of_allocated_claims_is_not_read() -> None:
     }
     text = json.dumps({"kind": "List", "items": [broken, {"apiVersion": "v1", "kind": "Pod"}]})
 
-    assert parse_manifests(text, only_taken=True) == (
+    assert parse_manifests(text, only_allocated=True) == (
         ResourceClaim("", "c", "", ClaimSpec()),
         OtherObject("Pod", ""),
     )
     with pytest.raises(ConfigError):
         parse_manifests(text)
+    assert parse_stored(broken) == ResourceClaim("", "c", "", ClaimSpec())
+
+
+def test_spec_of_a_stored_object_is_read() -> None:
+    stored = claim()
+
+    assert parse_stored(stored) == parse_document(stored)
+    with pytest.raises(ConfigError):
+        parse_stored(device_class(selectors=[{}]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_shim.resourceapi import AllocatedClaim, PodUse, is_over, read_pod_use
+from dra_shim.resourceapi import AllocatedClaim, PodUse, has_ended, read_pod_use
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import ContainerClaim, ObjectRef
 from tests.fakes.cluster import Document, pod_document
@@ -36,7 +36,7 @@ def test_all_container_kinds_that_list_a_claim_are_found() -> None:
 
     assert read_pod_use(document, CLAIM) == PodUse(
         "p1",
-        refers=True,
+        has_claim=True,
         containers=(
             ContainerClaim("init"),
             ContainerClaim("main", "nic"),
@@ -49,7 +49,7 @@ def test_all_container_kinds_that_list_a_claim_are_found() -> None:
 def test_claim_at_pod_level_is_listed_by_no_container() -> None:
     document = pod_document("train", "p1", {"net": "nics"}, {"main": []}, hostNetwork=True)
 
-    assert read_pod_use(document, CLAIM) == PodUse("p1", refers=True, host_network=True)
+    assert read_pod_use(document, CLAIM) == PodUse("p1", has_claim=True, host_network=True)
 
 
 def test_node_of_a_scheduled_pod_is_read() -> None:
@@ -77,7 +77,7 @@ def test_claim_of_a_template_is_found_by_its_pod_name() -> None:
     document = templated([{"name": "fast", "resourceClaimName": "train-fast-x7"}])
 
     assert read_pod_use(document, MADE) == PodUse(
-        "p1", refers=True, pod_claim_name="fast", containers=(ContainerClaim("main"),)
+        "p1", has_claim=True, pod_claim_name="fast", containers=(ContainerClaim("main"),)
     )
 
 
@@ -106,7 +106,7 @@ def test_extended_resource_claim_is_listed_by_its_containers() -> None:
 
     assert read_pod_use(document, CLAIM) == PodUse(
         "p1",
-        refers=True,
+        has_claim=True,
         containers=(ContainerClaim("main", "c-0-r-0"), ContainerClaim("side", "c-1-r-0")),
     )
     assert not read_pod_use(document, MADE).containers[1:]
@@ -158,9 +158,9 @@ def ending(phase: str = "Running", **metadata: object) -> Document:
     ],
 )  # fmt: skip
 def test_pod_is_over_when_ended_or_terminating(document: Document | None, over: bool) -> None:  # noqa: FBT001
-    assert is_over(document, "p1") is over
+    assert has_ended(document, "p1") is over
 
 
 def test_malformed_pod_is_refused() -> None:
     with pytest.raises(ConfigError):
-        is_over({"metadata": "p1"}, "p1")
+        has_ended({"metadata": "p1"}, "p1")

@@ -17,7 +17,7 @@ from dra_shim.resourceapi import (
     Toleration,
     parse_document,
 )
-from dra_shim.scheduling.allocator import Pool, pools_of, supply_of
+from dra_shim.scheduling.allocator import Pool, pool_set_of, pools_of
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import Device, DeviceKey, Version
 
@@ -122,7 +122,7 @@ def test_slice_with_counters_and_per_device_nodes_is_read() -> None:
         CounterValue("pf0", "vfs", Fraction(8)),
         CounterValue("pf0", "queues", Fraction(1000)),
     )
-    assert (second.node, second.offers) == ("", (SliceDevice("dra.net", "node-1", "a", node="n"),))
+    assert (second.node, second.devices) == ("", (SliceDevice("dra.net", "node-1", "a", node="n"),))
 
 
 def with_device(**device: object) -> Json:
@@ -212,7 +212,7 @@ def test_taint_with_an_unknown_effect_has_no_effect() -> None:
     parsed = parse_document(with_device(taints=[{"key": "a", "effect": "NoStart"}]))
 
     assert isinstance(parsed, ResourceSlice)
-    assert parsed.offers[0].taints == (Taint("a", "", "None"),)
+    assert parsed.devices[0].taints == (Taint("a", "", "None"),)
 
 
 # --------------------------------------------------------------------------- pools
@@ -239,20 +239,20 @@ def test_pools_slices_and_devices_are_ordered() -> None:
     assert [(pool.driver, pool.name, pool.problem) for pool in found] == [
         ("a.b", "p", ""), ("x.y", "o", ""), ("x.y", "p", ""),
     ]  # fmt: skip
-    assert [offer.name for offer in found[2].offers] == ["z", "d", "c"]
+    assert [offer.name for offer in found[2].devices] == ["z", "d", "c"]
 
 
 def test_only_the_highest_generation_of_a_pool_is_used() -> None:
     (pool,) = pools_of([part("a", "old", generation=1), part("b", "new", generation=2)], "n")
 
-    assert [offer.name for offer in pool.offers] == ["new"]
+    assert [offer.name for offer in pool.devices] == ["new"]
     assert pool.problem == ""
 
 
 def test_repeated_slice_counts_once() -> None:
     (pool,) = pools_of([part("a", "x"), part("a", "x")], "n")
 
-    assert (len(pool.offers), pool.problem) == (1, "")
+    assert (len(pool.devices), pool.problem) == (1, "")
 
 
 def test_slices_of_other_nodes_count_only_for_completeness() -> None:
@@ -260,7 +260,7 @@ def test_slices_of_other_nodes_count_only_for_completeness() -> None:
     there = part("b", "y", node="m", count=2)
     chosen = replace(
         part("c", pool="q"),
-        offers=(
+        devices=(
             SliceDevice("x.y", "q", "mine", node="n"),
             SliceDevice("x.y", "q", "other", node="m"),
         ),
@@ -268,17 +268,17 @@ def test_slices_of_other_nodes_count_only_for_completeness() -> None:
 
     first, second = pools_of([here, there, chosen, part("d", pool="r", node="m")], "n")
 
-    assert ([offer.name for offer in first.offers], first.problem) == (["x"], "")
-    assert [offer.name for offer in second.offers] == ["mine"]
+    assert ([offer.name for offer in first.devices], first.problem) == (["x"], "")
+    assert [offer.name for offer in second.devices] == ["mine"]
 
 
 @pytest.mark.parametrize(
     ("slices", "problem"),
     [
-        ([part("a", "x", count=2, generation=3)], "pool x.y/p is incomplete: 1 of 2 slices of generation 3 are there; wait for its driver, or give the missing ones"),
+        ([part("a", "x", count=2, generation=3)], "pool x.y/p is incomplete: 1 of 2 slices of generation 3 exist; wait for its driver, or give the missing ones"),
         ([part("a", "x", count=2), part("b", "y", count=3)], "pool x.y/p is incomplete: 2 of 2 or 3 slices"),
         ([part("a", "x", count=2), part("b", "x", count=2)], "pool x.y/p is invalid: device x is listed twice; correct its driver"),
-        ([replace(part("a"), offers=(SliceDevice("x.y", "p", "d", counters=(CounterValue("s", "c", Fraction(1)),)),))], "pool x.y/p is invalid: device d consumes counter s/c, which no slice of it has"),
+        ([replace(part("a"), devices=(SliceDevice("x.y", "p", "d", counters=(CounterValue("s", "c", Fraction(1)),)),))], "pool x.y/p is invalid: device d consumes counter s/c, which no slice of it has"),
     ],
     ids=["incomplete", "counts-differ", "duplicate", "counter"],
 )  # fmt: skip
@@ -292,15 +292,15 @@ def test_device_can_consume_counters_of_another_slice() -> None:
     counters = replace(part("a", count=2), counters=(CounterValue("s", "c", Fraction(4)),))
     uses = SliceDevice("x.y", "p", "d", counters=(CounterValue("s", "c", Fraction(1)),))
 
-    (pool,) = pools_of([counters, replace(part("b", count=2), offers=(uses,))], "n")
+    (pool,) = pools_of([counters, replace(part("b", count=2), devices=(uses,))], "n")
 
-    assert (pool.offers, pool.counters, pool.problem) == ((uses,), counters.counters, "")
+    assert (pool.devices, pool.counters, pool.problem) == ((uses,), counters.counters, "")
 
 
 def test_devices_of_a_node_are_one_pool() -> None:
     device = Device("eth1", DeviceKey("", "", "eth1"), (("dra.net/ifName", "eth1"),))
 
-    supply = supply_of(NodeInventory((device,), {"eth1": "someone"}, (("lo", "loopback"),)), "n")
+    supply = pool_set_of(NodeInventory((device,), {"eth1": "someone"}, (("lo", "loopback"),)), "n")
 
     assert supply.pools == (
         Pool("dra.net", "n", (SliceDevice("dra.net", "n", "eth1", device.attributes),)),
@@ -329,7 +329,7 @@ def test_toleration_matches_taints_as_for_nodes(
     toleration: Toleration,
     covers: bool,  # noqa: FBT001 a column of the table
 ) -> None:
-    assert toleration.covers(Taint("k", "v", "NoSchedule")) is covers
+    assert toleration.tolerates(Taint("k", "v", "NoSchedule")) is covers
 
 
 def test_taint_is_printed_as_by_kubectl() -> None:

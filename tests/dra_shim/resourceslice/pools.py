@@ -86,7 +86,7 @@ def resources(*names: str, **rest: Iterable[str]) -> DriverResources:
 
 def contents(parts: Sequence[SliceContent]) -> list[tuple[str, int]]:
     """Return name and number of devices of each slice."""
-    return [(part.name, len(part.offers)) for part in parts]
+    return [(part.name, len(part.devices)) for part in parts]
 
 
 def parsed(document: Mapping[str, Any]) -> ResourceSlice:
@@ -131,14 +131,14 @@ class Server:
         for step in plan(self.pool, parts, self.published(), self.accepted)[:most]:
             match step:
                 case CreateSlice():
-                    assert step.part.name not in self.slices
-                    self.writes.append(f"create {step.part.name}")
-                    self.put(step.part.name, step.document)
+                    assert step.content.name not in self.slices
+                    self.writes.append(f"create {step.content.name}")
+                    self.put(step.content.name, step.document)
                 case ReplaceSlice():
-                    version = self.slices[step.part.name]["metadata"]["resourceVersion"]
+                    version = self.slices[step.content.name]["metadata"]["resourceVersion"]
                     assert read_published(step.document).version == version
-                    self.writes.append(f"change {step.part.name}")
-                    self.put(step.part.name, step.document)
+                    self.writes.append(f"change {step.content.name}")
+                    self.put(step.content.name, step.document)
                 case DeleteSlice():
                     metadata = self.slices.pop(step.name)["metadata"]
                     assert (metadata["uid"], metadata["resourceVersion"]) == (

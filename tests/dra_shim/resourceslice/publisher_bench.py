@@ -10,7 +10,7 @@ from dra_shim.kubeapi import NODE, SLICE, ApiClient, name_of
 from dra_shim.pool import DriverResources, driver_resources
 from dra_shim.resourceslice import Notice, ResourceSliceController, SlicesPublished, SliceSyncFailed
 from dra_shim.resourceslice.layout import slice_name
-from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S
+from dra_shim.resourceslice.schedule import DEBOUNCE_S, MIN_INTERVAL_S, REPAIR_S
 from dranet_nri.component.clock import LoopClock
 from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dra_shim.resourceslice.pools import device
@@ -73,14 +73,14 @@ class Bench:
     async def publish(self, resources: DriverResources) -> SlicesPublished:
         """Pass resources to the publisher, and wait until they are published."""
         count = len(self.notices_of(SlicesPublished))
-        self.publisher.offer(resources)
-        await self.rest(GATHER_S)
+        self.publisher.publish(resources)
+        await self.rest(DEBOUNCE_S)
         return await self.until_notice(SlicesPublished, count + 1)
 
     async def rest_over(self, writes: int) -> None:
         """Advance the clock by the rate limit of so many writes, once the slices are in sync."""
         await self.until_in_sync()
-        self.clock.pass_time(REST_S * writes)
+        self.clock.pass_time(MIN_INTERVAL_S * writes)
 
     async def until_in_sync(self) -> None:
         """Wait until the slices on the server are in sync and no pass is due."""

@@ -74,8 +74,8 @@ async def published(bench: Bench) -> tuple[tuple[SliceDevice, ...], int]:
     ]
     (pool,) = pools_of(found, bench.node)
     assert pool.problem == ""
-    offers = tuple(sorted(pool.offers, key=lambda ref: ref.name))
-    return offers, max(resource_slice.generation for resource_slice in found)
+    devices = tuple(sorted(pool.devices, key=lambda ref: ref.name))
+    return devices, max(resource_slice.generation for resource_slice in found)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
@@ -86,7 +86,7 @@ def test_slices_contain_the_devices_of_the_node(subject: Subject, version: str) 
 
             notice = await bench.publish(resources)
 
-            assert await published(bench) == (resources.offers, 1)
+            assert await published(bench) == (resources.devices, 1)
             assert notice == SlicesPublished(devices=5, slices=1, writes=2)
             assert bench.notices_of(FieldsDropped) == []
 
@@ -148,7 +148,7 @@ def test_many_devices_are_several_slices_of_one_generation(subject: Subject) -> 
             notice = await bench.publish(resources)
 
             assert notice == SlicesPublished(devices=300, slices=3, writes=3)
-            assert await published(bench) == (resources.offers, 1)
+            assert await published(bench) == (resources.devices, 1)
             assert [len(names_of(resource_slice)) for resource_slice in await bench.slices()] == [
                 128,
                 128,
@@ -209,10 +209,10 @@ def test_only_the_refused_device_is_left_out(subject: Subject) -> None:
         async with publisher(subject) as (_, bench):
             bad = SliceDevice("dra.net", bench.node, "b", (("dra.net/alias", "x" * 65),))
             resources = plain(bench.node, "a", "c")
-            notice = await bench.publish(replace(resources, offers=(*resources.offers, bad)))
+            notice = await bench.publish(replace(resources, devices=(*resources.devices, bad)))
             (refused,) = bench.notices_of(DeviceRefused)
 
-            assert await published(bench) == (resources.offers, 1)
+            assert await published(bench) == (resources.devices, 1)
             assert (notice.devices, notice.writes) == (2, 2)
             assert refused.device == "b"
             assert refused.reason.startswith("attributes[dra.net/alias].string: ")
@@ -233,7 +233,7 @@ def test_deleted_slice_is_created_again(subject: Subject) -> None:
             notice = await bench.until_notice(SlicesPublished, 2)
 
             assert notice.writes == 1
-            assert await published(bench) == (resources.offers, 1)
+            assert await published(bench) == (resources.devices, 1)
 
     finish(scenario())
 
@@ -252,7 +252,7 @@ def test_slice_edited_by_others_is_restored(subject: Subject) -> None:
             notice = await bench.until_notice(SlicesPublished, 2)
 
             assert notice.writes == 1
-            assert await published(bench) == (resources.offers, 1)
+            assert await published(bench) == (resources.devices, 1)
 
     finish(scenario())
 
@@ -270,7 +270,7 @@ def test_slices_deleted_by_a_starting_kubelet_are_created_again(subject: Subject
                 await bench.rest(REPAIR_S)
                 await bench.until_notice(SlicesPublished, 2 + attempt)
 
-                assert await published(bench) == (resources.offers, 1)
+                assert await published(bench) == (resources.devices, 1)
 
     finish(scenario())
 
@@ -296,7 +296,7 @@ def test_slices_of_an_older_driver_are_replaced(subject: Subject) -> None:
             assert [name_of(resource_slice) for resource_slice in await bench.slices()] == [
                 slice_name(bench.node, 0)
             ]
-            assert await published(bench) == (resources.offers, 8)
+            assert await published(bench) == (resources.devices, 8)
             await bench.until_in_sync()
 
     finish(scenario())

@@ -9,7 +9,7 @@ from dra_shim.kubeapi import SLICE
 from dra_shim.pool import DriverResources
 from dra_shim.resourceslice import SlicesPublished, controller
 from dra_shim.resourceslice.layout import SliceContent, laid_out
-from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S
+from dra_shim.resourceslice.schedule import DEBOUNCE_S, MIN_INTERVAL_S, REPAIR_S
 from tests.dra_shim.resourceslice.pools import many
 from tests.dra_shim.resourceslice.publisher_bench import (
     FIRST,
@@ -76,7 +76,7 @@ def test_equal_devices_start_no_pass() -> None:
             count = len(server.requests)
 
             for _ in range(50):
-                bench.publisher.offer(plain("a"))
+                bench.publisher.publish(plain("a"))
             bench.clock.pass_time(3600)
             await bench.until_in_sync()
 
@@ -89,7 +89,7 @@ def test_simultaneous_changes_are_one_write() -> None:
     async def scenario() -> None:
         async with publishing() as (server, bench):
             for number in range(1, 30):
-                bench.publisher.offer(plain(*many(number)))
+                bench.publisher.publish(plain(*many(number)))
             notice = await bench.publish(plain(*many(30)))
 
             assert (notice.devices, server.writes) == (30, [f"create resourceslices/{FIRST}"])
@@ -103,13 +103,13 @@ def test_flapping_link_causes_one_write_in_5_seconds() -> None:
             await bench.publish(unhealthy_devices())
             for turn in range(12):
                 for flap in range(40):
-                    bench.publisher.offer(
+                    bench.publisher.publish(
                         unhealthy_devices("a") if flap % 2 else unhealthy_devices()
                     )
-                bench.publisher.offer(
+                bench.publisher.publish(
                     unhealthy_devices("a") if turn % 2 else unhealthy_devices("b")
                 )
-                await bench.rest(REST_S)
+                await bench.rest(MIN_INTERVAL_S)
                 await bench.until_notice(SlicesPublished, turn + 2)
 
             assert len(server.writes) == 13
@@ -123,8 +123,8 @@ def test_changes_of_many_slices_cause_at_most_12_writes_a_minute() -> None:
             names = many(300)
             await bench.publish(plain(*names))
             for turn in range(4):
-                bench.publisher.offer(plain(*names, mtu=9000 if turn % 2 == 0 else 1500))
-                await bench.rest(3 * REST_S)
+                bench.publisher.publish(plain(*names, mtu=9000 if turn % 2 == 0 else 1500))
+                await bench.rest(3 * MIN_INTERVAL_S)
                 notice = await bench.until_notice(SlicesPublished, turn + 2)
                 assert notice.writes == 3
 
@@ -136,11 +136,11 @@ def test_changes_of_many_slices_cause_at_most_12_writes_a_minute() -> None:
 def test_change_during_a_write_is_written_next() -> None:
     async def scenario() -> None:
         async with publishing() as (server, bench):
-            bench.publisher.offer(plain("a"))
-            await bench.rest(GATHER_S)
+            bench.publisher.publish(plain("a"))
+            await bench.rest(DEBOUNCE_S)
             await server.until(lambda: any(is_write(request) for request in server.requests))
-            bench.publisher.offer(plain("a", "b"))
-            await bench.rest(REST_S)
+            bench.publisher.publish(plain("a", "b"))
+            await bench.rest(MIN_INTERVAL_S)
             await bench.until_notice(SlicesPublished, 2)
 
             assert [names_of(resource_slice) for resource_slice in await bench.slices()] == [
@@ -232,8 +232,8 @@ def test_watch_event_before_the_response_is_not_repaired() -> None:
             await bench.publish(plain("a"))
             await bench.rest_over(1)
             release = server.hold(is_write)
-            bench.publisher.offer(plain("a", "b"))
-            await bench.rest(GATHER_S)
+            bench.publisher.publish(plain("a", "b"))
+            await bench.rest(DEBOUNCE_S)
             await bench.until_observed("a", "b")
             release.set()
             await bench.until_notice(SlicesPublished, 2)

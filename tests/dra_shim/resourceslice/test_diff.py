@@ -29,7 +29,7 @@ def bring(server: Server, target: DriverResources, limit: int | None = None) -> 
     parts = laid_out(NODE, target, server.layout or published)
     server.bring(parts, limit)
     if limit is None:
-        server.layout = {part.name: [device.name for device in part.offers] for part in parts}
+        server.layout = {part.name: [device.name for device in part.devices] for part in parts}
     return server.writes
 
 
@@ -39,7 +39,7 @@ def consumed(server: Server) -> DriverResources:
     (pool,) = pools_of(slices, NODE)
     assert pool.problem == ""
     return DriverResources(
-        tuple(sorted(pool.offers, key=lambda device: device.name)), pool.counters
+        tuple(sorted(pool.devices, key=lambda device: device.name)), pool.counters
     )
 
 

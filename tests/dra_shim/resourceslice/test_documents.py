@@ -13,9 +13,9 @@ from dra_shim.resourceslice.documents import (
     changed_document,
     first_device,
     new_document,
+    normalized,
     quantity,
     read_published,
-    settled,
     spec_of,
 )
 from dra_shim.resourceslice.layout import SliceContent
@@ -62,12 +62,12 @@ def on_server(pool: SlicePool, document: Mapping[str, Any], **metadata: Any) -> 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_written_slice_is_read_back_equal(version: str) -> None:
     pool = in_version(version)
-    part = SliceContent("s-0", (RICH, PLAIN))
+    content = SliceContent("s-0", (RICH, PLAIN))
 
-    document = on_server(pool, new_document(pool, part, spec_of(pool, part, 3, 2)))
+    document = on_server(pool, new_document(pool, content, spec_of(pool, content, 3, 2)))
 
     found = parsed(document)
-    assert found.offers == part.offers
+    assert found.devices == content.devices
     assert (found.driver, found.pool, found.node) == ("dra.net", NODE, NODE)
     assert (found.name, found.generation, found.count) == ("s-0", 3, 2)
 
@@ -80,12 +80,12 @@ def test_counters_are_written_by_set(version: str) -> None:
         CounterValue("pf-a", "queues", Fraction(2000)),
         CounterValue("pf-b", "functions", Fraction(1)),
     )
-    part = SliceContent("s-0", counters=counters)
+    content = SliceContent("s-0", counters=counters)
 
-    spec = spec_of(pool, part, 1, 1)
+    spec = spec_of(pool, content, 1, 1)
 
     assert "devices" not in spec
-    assert parsed(on_server(pool, new_document(pool, part, spec))).counters == counters
+    assert parsed(on_server(pool, new_document(pool, content, spec))).counters == counters
 
 
 def test_empty_pool_has_a_slice_without_devices() -> None:
@@ -127,15 +127,15 @@ def test_quantities_have_the_canonical_form(amount: int, text: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_relevant_fields_of_a_published_slice_are_read(version: str) -> None:
     pool = in_version(version)
-    part = SliceContent("s-0", (RICH, PLAIN))
-    spec = spec_of(pool, part, 3, 2)
+    content = SliceContent("s-0", (RICH, PLAIN))
+    spec = spec_of(pool, content, 3, 2)
 
-    found = read_published(on_server(pool, new_document(pool, part, spec)))
+    found = read_published(on_server(pool, new_document(pool, content, spec)))
 
     assert (found.name, found.uid, found.version) == ("s-0", "u1", "7")
     assert (found.pool, found.generation, found.owners) == (NODE, 3, ("n1",))
     assert found.devices == ("nic-0", "nic-1")
-    assert found.spec == settled(spec)
+    assert found.spec == normalized(spec)
 
 
 @pytest.mark.parametrize(
@@ -171,21 +171,21 @@ def test_times_and_empty_fields_are_ignored() -> None:
         "sharedCounters": [],
     }
 
-    assert settled(sent) == settled(stored) == sent
+    assert normalized(sent) == normalized(stored) == sent
 
 
 def test_false_zero_and_empty_strings_are_compared() -> None:
     spec = {"a": False, "b": 0, "c": ""}
 
-    assert settled(spec) == spec
+    assert normalized(spec) == spec
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_unchanged_taint_keeps_its_time(version: str) -> None:
     pool = in_version(version)
-    part = SliceContent("s-0", (RICH, PLAIN))
-    spec = spec_of(pool, part, 1, 1)
-    written = on_server(pool, new_document(pool, part, spec))
+    content = SliceContent("s-0", (RICH, PLAIN))
+    spec = spec_of(pool, content, 1, 1)
+    written = on_server(pool, new_document(pool, content, spec))
     for taint in first_device(written)["taints"]:
         taint["timeAdded"] = "2026-11-20T12:00:00Z"
     other = replace(RICH, taints=(*RICH.taints[:1], Taint("dra.net/other", "new", "None")))
@@ -198,17 +198,17 @@ def test_unchanged_taint_keeps_its_time(version: str) -> None:
     times = [taint.get("timeAdded") for taint in first_device(document)["taints"]]
     assert times == ["2026-11-20T12:00:00Z", None]
     assert "timeAdded" not in str(document["spec"]["devices"][1])  # type: ignore[index]
-    assert settled(document["spec"]) == settled(next_spec)  # type: ignore[arg-type]
+    assert normalized(document["spec"]) == normalized(next_spec)  # type: ignore[arg-type]
 
 
 def test_foreign_metadata_is_kept() -> None:
-    part = SliceContent("s-0", (PLAIN,))
+    content = SliceContent("s-0", (PLAIN,))
     rack = {"kind": "Rack", "uid": "r1"}
     owners = [rack, {"kind": "Node", "uid": "old"}]
     labels = {"a": "b"}
     written = on_server(
         POOL,
-        new_document(POOL, part, spec_of(POOL, part, 1, 1)),
+        new_document(POOL, content, spec_of(POOL, content, 1, 1)),
         ownerReferences=owners,
         labels=labels,
     )

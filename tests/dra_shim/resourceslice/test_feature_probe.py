@@ -7,7 +7,7 @@ import pytest
 from dra_shim.kubeapi import Cause, InvalidError
 from dra_shim.pool import Feature
 from dra_shim.resourceslice.documents import first_device
-from dra_shim.resourceslice.feature_probe import missing_after, missing_by, probe_document
+from dra_shim.resourceslice.feature_probe import dropped_features, probe_document, rejected_features
 from tests.dra_shim.resourceslice.pools import POOL, parsed
 from tests.fakes.slice_rules import FEATURES, settled
 
@@ -24,7 +24,7 @@ def test_probe_uses_every_feature(version: str) -> None:
     pool = replace(POOL, version=version)
     document = probe_document(pool, ALL)
 
-    assert missing_after(document, ALL) == frozenset()
+    assert dropped_features(document, ALL) == frozenset()
     assert len(first_device(document)) >= len(Feature)
     shown = {**document, "apiVersion": f"resource.k8s.io/{version}"}
     assert parsed(shown).name == "node-1-dra.net-probe"
@@ -37,11 +37,11 @@ def test_feature_dropped_by_the_server_is_missing(off: Feature) -> None:
     assert isinstance(spec, dict)
     stored = settled(spec, None, frozenset(FEATURES) - {GATES[off]}, "now")
 
-    assert missing_after({**document, "spec": stored}, ALL) == {off}
+    assert dropped_features({**document, "spec": stored}, ALL) == {off}
 
 
 def test_server_that_drops_everything_has_no_feature() -> None:
-    assert missing_after({}, ALL) == frozenset(Feature)
+    assert dropped_features({}, ALL) == frozenset(Feature)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_server_that_drops_everything_has_no_feature() -> None:
 def test_feature_refused_by_the_server_is_missing(field: str, missing: set[Feature]) -> None:
     error = InvalidError("probe", "no", causes=[Cause(field, "no")])
 
-    assert missing_by(error) == missing
+    assert rejected_features(error) == missing

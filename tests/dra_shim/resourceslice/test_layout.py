@@ -16,7 +16,7 @@ from dra_shim.resourceslice.layout import (
     SliceContent,
     counters_name,
     laid_out,
-    named,
+    object_name,
     slice_name,
 )
 from dranet_nri.model.api_names import parse_subdomain
@@ -27,7 +27,7 @@ FIRST, SECOND, THIRD = (slice_name(NODE, index) for index in range(3))
 
 def again(parts: Sequence[SliceContent]) -> Mapping[str, list[str]]:
     """Return the parts as they are once they are published."""
-    return {part.name: [offer.name for offer in part.offers] for part in parts}
+    return {part.name: [offer.name for offer in part.devices] for part in parts}
 
 
 def test_slice_names_contain_the_node_and_sort() -> None:
@@ -47,7 +47,7 @@ def test_long_node_name_is_truncated_and_unique(length: int) -> None:
 
     assert len(names) == 4
     assert all(parse_subdomain(name) for name in names)
-    assert (named(node, "").startswith(node)) == (length <= 232)
+    assert (object_name(node, "").startswith(node)) == (length <= 232)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_pool_has_as_few_slices_as_possible(tainted: int, number: int, slices: l
 
     assert [size for _, size in contents(parts)] == slices
     assert [part.name for part in parts] == [slice_name(NODE, i) for i in range(len(slices))]
-    assert [device.name for part in parts for device in part.offers] == names
+    assert [device.name for part in parts for device in part.devices] == names
 
 
 def test_devices_with_counters_count_as_advanced() -> None:
@@ -175,7 +175,7 @@ def test_counters_have_their_own_slices(sets: int, slices: list[int]) -> None:
     assert [part.name for part in held] == [counters_name(NODE, i) for i in range(len(slices))]
     assert [len({counter.set for counter in part.counters}) for part in held] == slices
     assert sum(len(part.counters) for part in held) == 2 * sets
-    assert all(not part.offers for part in held)
+    assert all(not part.devices for part in held)
 
 
 POOLS = st.sets(st.integers(0, 400), max_size=300)
@@ -196,8 +196,8 @@ def test_layout_has_each_device_once_within_the_limits(
         assert all(part == sorted(part) for part in before.values())
         assert laid_out(NODE, resources(*names, taints=unhealthy), before) == parts
         for part in parts:
-            limit = MAX_ADVANCED if any(device.taints for device in part.offers) else MAX_DEVICES
-            assert len(part.offers) <= limit
+            limit = MAX_ADVANCED if any(device.taints for device in part.devices) else MAX_DEVICES
+            assert len(part.devices) <= limit
         assert len(parts) <= max(1, -(-len(names) // MAX_ADVANCED))
 
 
@@ -216,5 +216,5 @@ def test_layout_cost_is_linear_in_the_devices(monkeypatch: pytest.MonkeyPatch, s
     parts = laid_out(NODE, node, {})
     laid_out(NODE, node, {FIRST: names})  # all but 64 or 128 must leave it
 
-    assert sum(len(part.offers) for part in parts) == len(names)
+    assert sum(len(part.devices) for part in parts) == len(names)
     assert calls[0] <= 8 * len(names)

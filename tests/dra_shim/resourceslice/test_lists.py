@@ -6,7 +6,7 @@ from dra_shim.kubeapi import Cause, InvalidError
 from dra_shim.pool import Feature, driver_resources, near_of, without
 from dra_shim.pool.build import MAX_VALUES
 from dra_shim.resourceslice.documents import first_device, new_document, spec_of
-from dra_shim.resourceslice.feature_probe import missing_by, probe_document
+from dra_shim.resourceslice.feature_probe import probe_document, rejected_features
 from dra_shim.resourceslice.layout import MAX_ADVANCED, SliceContent, laid_out
 from dranet_nri.inventory import NUMA_NODE, HostFacts
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
@@ -25,12 +25,12 @@ def test_near_numa_nodes_are_read_from_the_host() -> None:
 def test_numa_node_is_published_with_near_nodes(number: int, published: object) -> None:
     resources = driver_resources(NODE, [on_node(number)], near=NEAR)
 
-    assert resources.offers[0].attribute(NUMA_NODE) == published
+    assert resources.devices[0].attribute(NUMA_NODE) == published
     assert resources.features == {Feature.LISTS}
 
 
 def test_numa_node_without_lists_is_a_single_value() -> None:
-    (offer,) = driver_resources(NODE, [on_node(6)]).offers
+    (offer,) = driver_resources(NODE, [on_node(6)]).devices
 
     assert (offer.attribute(NUMA_NODE), offer.lists) == (6, False)
 
@@ -42,7 +42,7 @@ def test_device_without_a_numa_node_has_no_list() -> None:
 
 
 def test_list_is_limited_by_the_free_values() -> None:
-    (offer,) = driver_resources(NODE, [on_node(0, others=31)], near={0: tuple(range(64))}).offers
+    (offer,) = driver_resources(NODE, [on_node(0, others=31)], near={0: tuple(range(64))}).devices
 
     values = [value if isinstance(value, tuple) else (value,) for _, value in offer.attributes]
     assert sum(map(len, values)) == MAX_VALUES
@@ -60,7 +60,7 @@ def test_server_without_lists_gets_a_single_value() -> None:
 def test_slices_with_lists_are_smaller() -> None:
     resources = driver_resources(NODE, [on_node(6, name) for name in many(100)], near=NEAR)
 
-    assert [len(part.offers) for part in laid_out(NODE, resources, {})] == [MAX_ADVANCED, 36]
+    assert [len(content.devices) for content in laid_out(NODE, resources, {})] == [MAX_ADVANCED, 36]
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_slices_with_lists_are_smaller() -> None:
 def test_lists_are_written_as_they_are_read(
     value: tuple[AttributeValue, ...], written: object
 ) -> None:
-    (offer,) = driver_resources(NODE, [on_node(0)], near={}).offers
-    part = SliceContent("slice", (type(offer)(*offer.id, attributes=((NUMA_NODE, value),)),))
-    document = new_document(POOL, part, spec_of(POOL, part, 1, 1))
+    (offer,) = driver_resources(NODE, [on_node(0)], near={}).devices
+    content = SliceContent("slice", (type(offer)(*offer.id, attributes=((NUMA_NODE, value),)),))
+    document = new_document(POOL, content, spec_of(POOL, content, 1, 1))
 
     assert first_device(document)["attributes"] == {NUMA_NODE: written}
     read = parsed({**document, "apiVersion": "resource.k8s.io/v1"})
-    assert read.offers == part.offers
+    assert read.devices == content.devices
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_lists_are_written_as_they_are_read(
 def test_refusal_of_a_dropped_list_marks_lists_missing(field: str) -> None:
     error = InvalidError("probe", "no", causes=[Cause(field, "exactly one value")])
 
-    assert missing_by(error) == {Feature.LISTS}
+    assert rejected_features(error) == {Feature.LISTS}
 
 
 def test_probe_of_lists_uses_no_other_feature() -> None:

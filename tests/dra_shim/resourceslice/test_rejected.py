@@ -7,7 +7,7 @@ import pytest
 from dra_shim.pool import DriverResources
 from dra_shim.resourceapi import SliceDevice
 from dra_shim.resourceslice import DeviceRefused, SlicesPublished, SliceSyncFailed
-from dra_shim.resourceslice.schedule import GATHER_S, REST_S
+from dra_shim.resourceslice.schedule import DEBOUNCE_S, MIN_INTERVAL_S
 from tests.dra_shim.resourceslice.pools import many
 from tests.dra_shim.resourceslice.publisher_bench import (
     FIRST,
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.process
 def with_bad(resources: DriverResources, *names: str, alias: str = "x" * 65) -> DriverResources:
     """Add devices with an attribute that no server takes."""
     bad = [SliceDevice("dra.net", NODE_1, name, (("dra.net/alias", alias),)) for name in names]
-    offers = sorted([*resources.offers, *bad], key=lambda offer: offer.name)
-    return replace(resources, offers=tuple(offers))
+    devices = sorted([*resources.devices, *bad], key=lambda offer: offer.name)
+    return replace(resources, devices=tuple(devices))
 
 
 def test_refused_devices_are_reported_and_not_retried_unchanged() -> None:
@@ -67,8 +67,8 @@ def test_refused_slice_is_retried_rarely() -> None:
         async with publishing() as (server, bench):
             refusal = {"code": 422, "message": "no", "details": {"causes": [{"field": "spec"}]}}
             server.fail(Response(422, refusal), is_write, times=2)
-            bench.publisher.offer(plain("a"))
-            await bench.rest(GATHER_S)
+            bench.publisher.publish(plain("a"))
+            await bench.rest(DEBOUNCE_S)
             await bench.rest(5.0)
             await bench.rest(10.0)
             await bench.until_notice(SlicesPublished)
@@ -85,12 +85,12 @@ def test_server_that_refuses_everything_gets_no_more_writes() -> None:
             causes = [{"field": "spec.devices[0].name", "message": "no"}]
             refusal = {"code": 422, "message": "no", "details": {"causes": causes}}
             server.fail(Response(422, refusal), is_write, times=40)
-            bench.publisher.offer(plain(*many(50)))
-            await bench.rest(GATHER_S)
+            bench.publisher.publish(plain(*many(50)))
+            await bench.rest(DEBOUNCE_S)
             failure = await bench.until_notice(SliceSyncFailed)
 
             assert len(bench.notices_of(DeviceRefused)) == 32
-            assert "refused 32 times in a row" in str(failure.error)
-            assert failure.retry_s == 32 * REST_S
+            assert "rejected 32 times in a row" in str(failure.error)
+            assert failure.retry_s == 32 * MIN_INTERVAL_S
 
     finish(scenario())

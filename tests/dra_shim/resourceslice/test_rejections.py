@@ -6,7 +6,12 @@ from dra_shim.kubeapi import Cause, InvalidError
 from dra_shim.pool import Feature
 from dra_shim.resourceapi import SliceDevice
 from dra_shim.resourceslice.layout import SliceContent
-from dra_shim.resourceslice.rejections import Rejections, dropped, missing_with, rejections_of
+from dra_shim.resourceslice.rejections import (
+    Rejections,
+    dropped_fields,
+    features_of_dropped,
+    rejections_of,
+)
 from tests.dra_shim.resourceslice.pools import offers
 
 PART = SliceContent("s-0", offers("a", "b", "c"))
@@ -59,9 +64,9 @@ def test_refused_counters_are_one_fault(field: str) -> None:
 )
 def test_list_attribute_is_not_a_fault_of_its_device(field: str, lists: bool) -> None:  # noqa: FBT001
     listed = SliceDevice("dra.net", "node-1", "d", (("x.y/nodes", (0, 1)), ("x.y/node", 0)))
-    part = SliceContent("s-0", (*PART.offers, listed))
+    content = SliceContent("s-0", (*PART.devices, listed))
 
-    faults = rejections_of(InvalidError("s", "no", causes=[Cause(field, "no")]), part)
+    faults = rejections_of(InvalidError("s", "no", causes=[Cause(field, "no")]), content)
 
     assert faults.features == ({Feature.LISTS} if lists else frozenset())
     assert bool(faults.devices) is not lists
@@ -81,14 +86,14 @@ def test_dropped_fields_are_named() -> None:
     }
     stored = {"devices": [{"name": "a", "capacity": {"x": {}}, "ofTheServer": 1}], "n": 2}
 
-    assert dropped(sent, stored) == {"taints", "p"}
-    assert dropped(sent, sent) == frozenset()
-    assert dropped({"a": {"b": 1}, "l": [1]}, {"a": 7, "l": {}}) == {"b"}
+    assert dropped_fields(sent, stored) == {"taints", "p"}
+    assert dropped_fields(sent, sent) == frozenset()
+    assert dropped_fields({"a": {"b": 1}, "l": [1]}, {"a": 7, "l": {}}) == {"b"}
 
 
 def test_dropped_fields_of_a_feature_mark_it_missing() -> None:
     lost = {"taints", "sharedCounters", "consumesCounters", "requestPolicy", "dra.net/mtu"}
 
-    assert missing_with(lost) == {Feature.TAINTS, Feature.COUNTERS, Feature.SHARING}
-    assert missing_with({"allowMultipleAllocations"}) == {Feature.SHARING}
-    assert missing_with({"dra.net/mtu"}) == frozenset()
+    assert features_of_dropped(lost) == {Feature.TAINTS, Feature.COUNTERS, Feature.SHARING}
+    assert features_of_dropped({"allowMultipleAllocations"}) == {Feature.SHARING}
+    assert features_of_dropped({"dra.net/mtu"}) == frozenset()

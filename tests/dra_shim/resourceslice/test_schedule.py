@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S, SyncSchedule
+from dra_shim.resourceslice.schedule import DEBOUNCE_S, MIN_INTERVAL_S, REPAIR_S, SyncSchedule
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_requested_check_is_due_once_at_its_time(schedule: SyncSchedule) -> None
     schedule.again(500.0)
     assert schedule.due == 500.0
     schedule.changed(100.0)
-    assert schedule.due == 100.0 + GATHER_S
+    assert schedule.due == 100.0 + DEBOUNCE_S
 
     schedule.begin()
     schedule.ended(100.0, 0)
@@ -37,7 +37,7 @@ def test_changes_are_batched_for_a_moment(schedule: SyncSchedule) -> None:
     schedule.changed(100.0)
     schedule.changed(100.1)
 
-    assert schedule.due == 100.0 + GATHER_S
+    assert schedule.due == 100.0 + DEBOUNCE_S
 
 
 def test_pass_handles_only_earlier_changes(schedule: SyncSchedule) -> None:
@@ -57,7 +57,7 @@ def test_write_starts_a_delay(schedule: SyncSchedule, writes: int) -> None:
     schedule.ended(100.0, writes)
     schedule.changed(100.0)
 
-    assert schedule.due == 100.0 + max(GATHER_S, writes * REST_S)
+    assert schedule.due == 100.0 + max(DEBOUNCE_S, writes * MIN_INTERVAL_S)
 
 
 def test_ended_delay_has_no_effect(schedule: SyncSchedule) -> None:
@@ -65,7 +65,7 @@ def test_ended_delay_has_no_effect(schedule: SyncSchedule) -> None:
     schedule.ended(100.0, 1)
     schedule.changed(200.0)
 
-    assert schedule.due == 200.0 + GATHER_S
+    assert schedule.due == 200.0 + DEBOUNCE_S
 
 
 def test_changes_by_others_are_repaired_with_a_delay(schedule: SyncSchedule) -> None:
@@ -86,7 +86,7 @@ def test_own_change_repairs_changes_by_others(schedule: SyncSchedule) -> None:
     schedule.drift(100.0, found=True)
     schedule.changed(101.0)
 
-    assert schedule.due == 101.0 + GATHER_S
+    assert schedule.due == 101.0 + DEBOUNCE_S
 
 
 def test_transient_errors_are_retried_with_back_off(schedule: SyncSchedule) -> None:
@@ -119,7 +119,7 @@ def test_retry_after_is_respected(schedule: SyncSchedule) -> None:
 
 
 def test_writes_of_a_failed_pass_start_a_delay(schedule: SyncSchedule) -> None:
-    assert schedule.failed(100.0, 3, lasting=False) == 3 * REST_S
+    assert schedule.failed(100.0, 3, lasting=False) == 3 * MIN_INTERVAL_S
 
 
 def test_success_resets_the_back_off(schedule: SyncSchedule) -> None:
@@ -129,7 +129,7 @@ def test_success_resets_the_back_off(schedule: SyncSchedule) -> None:
     schedule.ended(200.0, 0)
     schedule.changed(200.0)
 
-    assert schedule.due == 200.0 + GATHER_S
+    assert schedule.due == 200.0 + DEBOUNCE_S
     assert schedule.failed(201.0, 0, lasting=False) == 0.5
 
 

@@ -8,7 +8,7 @@ from dra_shim.kubeapi import NODE, ApiClient, Kind, Object
 from dra_shim.resourceslice import (
     SlicesPublished,
 )
-from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S
+from dra_shim.resourceslice.schedule import DEBOUNCE_S, MIN_INTERVAL_S, REPAIR_S
 from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dra_shim.resourceslice.pools import many
 from tests.dra_shim.resourceslice.publisher_bench import (
@@ -30,9 +30,9 @@ def test_write_with_a_lost_response_is_not_repeated() -> None:
     async def scenario() -> None:
         async with publishing() as (server, bench):
             server.lose_answer(lambda request: request.method == "POST")
-            bench.publisher.offer(plain("a"))
-            await bench.rest(GATHER_S)
-            await bench.rest(REST_S)
+            bench.publisher.publish(plain("a"))
+            await bench.rest(DEBOUNCE_S)
+            await bench.rest(MIN_INTERVAL_S)
             response = await bench.until_notice(SlicesPublished)
 
             assert response.writes == 0
@@ -44,10 +44,10 @@ def test_write_with_a_lost_response_is_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("response", "pause_s"),
     [
-        (Response(409, {"code": 409, "message": "changed"}), REST_S),
-        (Response(503, b""), REST_S),
+        (Response(409, {"code": 409, "message": "changed"}), MIN_INTERVAL_S),
+        (Response(503, b""), MIN_INTERVAL_S),
         (Response(429, b"", {"Retry-After": "17"}), 17.0),
-        (None, REST_S),
+        (None, MIN_INTERVAL_S),
     ],
     ids=["a conflict", "a server that goes down", "a busy one", "a broken connection"],
 )
@@ -55,8 +55,8 @@ def test_failed_write_is_retried(response: Response | None, pause_s: float) -> N
     async def scenario() -> None:
         async with publishing() as (server, bench):
             server.fail(response, is_write)
-            bench.publisher.offer(plain("a"))
-            await bench.rest(GATHER_S)
+            bench.publisher.publish(plain("a"))
+            await bench.rest(DEBOUNCE_S)
             await bench.rest(pause_s)
             await bench.until_notice(SlicesPublished)
 
@@ -108,15 +108,15 @@ def test_restarted_controller_publishes_the_last_devices() -> None:
         async with talking() as (_, api):
             bench = Bench(FlawedOnce(api), NODE_1)
             await api.create(NODE, {"metadata": {"name": NODE_1}})
-            part = asyncio.create_task(bench.publisher.run())
-            bench.publisher.offer(plain("a"))
-            await bench.rest(GATHER_S)
-            await asyncio.wait({part})
-            assert part.exception() is not None
+            worker = asyncio.create_task(bench.publisher.run())
+            bench.publisher.publish(plain("a"))
+            await bench.rest(DEBOUNCE_S)
+            await asyncio.wait({worker})
+            assert worker.exception() is not None
 
             async with bench.running():
-                bench.publisher.offer(plain("a"))
-                await bench.rest(GATHER_S)
+                bench.publisher.publish(plain("a"))
+                await bench.rest(DEBOUNCE_S)
                 await bench.until_notice(SlicesPublished)
 
             assert [names_of(resource_slice) for resource_slice in await bench.slices()] == [["a"]]
@@ -129,8 +129,8 @@ def test_failed_read_is_retried_sooner() -> None:
         async with publishing() as (server, bench):
             await server.until(lambda: server.watching == 1)
             server.fail(Response(503, b""), times=3)
-            bench.publisher.offer(plain("a"))
-            await bench.rest(GATHER_S)
+            bench.publisher.publish(plain("a"))
+            await bench.rest(DEBOUNCE_S)
             for pause_s in (0.5, 1.0, 2.0):
                 await bench.rest(pause_s)
             await bench.until_notice(SlicesPublished)
@@ -143,9 +143,9 @@ def test_missing_right_to_write_is_named() -> None:
         async with publishing() as (server, bench):
             message = 'User "sa" cannot create resource "resourceslices"'
             server.fail(Response(403, {"code": 403, "message": message}), is_write)
-            bench.publisher.offer(plain("a"))
-            await bench.rest(GATHER_S)
-            await bench.rest(REST_S)
+            bench.publisher.publish(plain("a"))
+            await bench.rest(DEBOUNCE_S)
+            await bench.rest(MIN_INTERVAL_S)
             await bench.until_notice(SlicesPublished)
 
             assert bench.troubles() == [
@@ -163,8 +163,8 @@ def test_missing_node_object_is_awaited() -> None:
     async def scenario() -> None:
         async with publishing() as (server, bench):
             server.remove("nodes")
-            bench.publisher.offer(plain("a"))
-            await bench.rest(GATHER_S)
+            bench.publisher.publish(plain("a"))
+            await bench.rest(DEBOUNCE_S)
             await bench.clock.until_asleep(0.5)
             await bench.add_node()
             bench.clock.pass_time(0.5)
@@ -195,7 +195,7 @@ def test_changes_by_others_are_not_repaired_without_a_watch() -> None:
             server.fail(refusal, lambda entry: entry.query.get("resourceVersion") == "0", times=99)
             await bench.clock.until_asleep(0.5)
             await bench.publish(plain("a"))
-            bench.clock.pass_time(0.5 - GATHER_S)
+            bench.clock.pass_time(0.5 - DEBOUNCE_S)
             await bench.clock.until_asleep(1.0)
 
             assert bench.clock.asleep() == [1.0]
@@ -211,8 +211,8 @@ def test_upgraded_server_gets_its_api_version() -> None:
             await bench.until_in_sync()
             server.versions = ("v1",)
             await bench.rest_over(1)
-            bench.publisher.offer(plain("a", "b"))
-            await bench.rest(GATHER_S)
+            bench.publisher.publish(plain("a", "b"))
+            await bench.rest(DEBOUNCE_S)
             await bench.rest(5.0)
             response = await bench.until_notice(SlicesPublished, 2)
 

@@ -22,10 +22,10 @@ from dra_shim.resourceapi import (
 )
 from dra_shim.scheduling.allocator import (
     AllocationError,
-    CandidatePools,
     Grant,
     NamedClaim,
     Pool,
+    PoolSet,
     choose,
 )
 
@@ -44,9 +44,9 @@ def supply(
     in_use: Mapping[str, str] | None = None,
     counters: tuple[CounterValue, ...] = (),
     problem: str = "",
-) -> CandidatePools:
+) -> PoolSet:
     used = {("x.y", "p", name): who for name, who in (in_use or {}).items()}
-    return CandidatePools((Pool("x.y", "p", offers, counters, problem),), used)
+    return PoolSet((Pool("x.y", "p", offers, counters, problem),), used)
 
 
 def exactly(name: str = "r", number: int = 1, *selectors: str, **fields: object) -> ClaimRequest:
@@ -55,7 +55,7 @@ def exactly(name: str = "r", number: int = 1, *selectors: str, **fields: object)
 
 
 def every(name: str = "r", *selectors: str, **fields: object) -> ClaimRequest:
-    return exactly(name, 1, *selectors, every=True, **fields)
+    return exactly(name, 1, *selectors, all_devices=True, **fields)
 
 
 def first_available(name: str, *parts: DeviceRequest) -> ClaimRequest:
@@ -68,16 +68,16 @@ def claim(
     return NamedClaim(label, ClaimSpec(requests, constraints))
 
 
-def grants(stock: CandidatePools, *claims: NamedClaim) -> tuple[Grant, ...]:
+def grants(stock: PoolSet, *claims: NamedClaim) -> tuple[Grant, ...]:
     numbers = count(1)
     return choose(claims, CLASSES, stock, new_uid=lambda: f"share-{next(numbers)}")
 
 
-def given(stock: CandidatePools, *claims: NamedClaim) -> list[tuple[str, str]]:
-    return [(grant.request, grant.offer.name) for grant in grants(stock, *claims)]
+def given(stock: PoolSet, *claims: NamedClaim) -> list[tuple[str, str]]:
+    return [(grant.request, grant.device.name) for grant in grants(stock, *claims)]
 
 
-def refused(stock: CandidatePools, *claims: NamedClaim) -> tuple[str, ...]:
+def refused(stock: PoolSet, *claims: NamedClaim) -> tuple[str, ...]:
     with pytest.raises(AllocationError) as caught:
         grants(stock, *claims)
     return caught.value.lines

@@ -7,7 +7,7 @@ from dra_shim.pool import driver_resources
 from dra_shim.resourceapi import Document, ResourceSlice, parse_document, parse_manifests
 from dra_shim.resourceslice.documents import SlicePool, new_document, spec_of
 from dra_shim.resourceslice.layout import laid_out
-from dra_shim.scheduling.allocator import CandidatePools, pools_of
+from dra_shim.scheduling.allocator import PoolSet, pools_of
 from tests.fakes.cloud_machines import CloudMachine
 from tests.fakes.gpus import gpu_slice
 from tests.fakes.machines import Machine
@@ -17,7 +17,7 @@ EXAMPLES: Final = Path(__file__).resolve().parents[3] / "manifests" / "examples"
 _NODE: Final = "node-1"
 
 
-def supply(machine: Machine | CloudMachine, version: str = "v1") -> CandidatePools:
+def supply(machine: Machine | CloudMachine, version: str = "v1") -> PoolSet:
     """Return what a node of this kind has, after a round through slices in a version."""
     pool = SlicePool(_NODE, "n1", version)
     parts = laid_out(_NODE, driver_resources(_NODE, machine.devices), {})
@@ -27,7 +27,7 @@ def supply(machine: Machine | CloudMachine, version: str = "v1") -> CandidatePoo
     ]
     documents = [*nic_slices, gpu_slice(_NODE, machine.gpus, version=version)]
     slices = [parse_document(document) for document in documents]
-    return CandidatePools(
+    return PoolSet(
         pools_of(
             [
                 resource_slice

@@ -11,7 +11,7 @@ from dra_shim.resourceapi import (
     ResourceClaim,
     parse_document,
 )
-from dra_shim.scheduling.allocator import CandidatePools, without
+from dra_shim.scheduling.allocator import PoolSet, with_allocated
 from dranet_nri.errors import ConfigError
 from tests.dra_shim.scheduling.shorthand import claim, exactly, given, offer, refused, supply, vf
 
@@ -28,7 +28,7 @@ def taken_by(status: object) -> tuple[AllocatedResult, ...]:
     }
     found = parse_document(document)
     assert isinstance(found, ResourceClaim)
-    return found.taken
+    return found.allocated
 
 
 def allocation(*results: object) -> dict[str, object]:
@@ -79,8 +79,8 @@ def test_malformed_status_is_refused_with_its_path() -> None:
     )
 
 
-def left(stock: CandidatePools, *taken: AllocatedResult) -> CandidatePools:
-    return without(stock, [("claim q", result) for result in taken])
+def left(stock: PoolSet, *taken: AllocatedResult) -> PoolSet:
+    return with_allocated(stock, [("claim q", result) for result in taken])
 
 
 def test_device_of_another_claim_is_in_use() -> None:

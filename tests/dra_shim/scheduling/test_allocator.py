@@ -125,7 +125,7 @@ def test_values_of_different_types_do_not_match(
 
     lines = refused([wanted(request("x", 2), constraints=[Constraint("dra.net/x")])], stock)
 
-    assert "1 of 2 can be had together" in lines[0]
+    assert "1 of 2 can be allocated together" in lines[0]
 
 
 def test_constraint_finds_an_attribute_without_a_domain() -> None:
@@ -178,7 +178,7 @@ def test_profile_needs_the_daemon() -> None:
         allocate([wanted(request(), configs=[profile])], CLASSES, NodeInventory((nic("a"),)), "n")
 
     assert caught.value.violations[0].startswith(
-        'claim default/nics: device a: profile: "fast": only dra-shim run asks the profile provider'
+        'claim default/nics: device a: profile: "fast": only dra-shim run uses the profile provider'
     )
 
 

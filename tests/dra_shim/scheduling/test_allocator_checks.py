@@ -12,7 +12,7 @@ from dra_shim.resourceapi import (
     Taint,
     Toleration,
 )
-from dra_shim.scheduling.allocator import CandidatePools, NamedClaim
+from dra_shim.scheduling.allocator import NamedClaim, PoolSet
 from dra_shim.scheduling.allocator import explained as explained_with
 from tests.dra_shim.scheduling.shorthand import (
     BANDWIDTH,
@@ -32,11 +32,11 @@ from tests.dra_shim.scheduling.shorthand import (
 
 
 def checks(
-    stock: CandidatePools, *claims: NamedClaim
+    stock: PoolSet, *claims: NamedClaim
 ) -> dict[tuple[str, str], list[tuple[str, str, str]]]:
     parts, _, _ = explained_with(claims, CLASSES, stock, new_uid=str)
     return {
-        (one.request, device.offer.name): [
+        (one.request, device.device.name): [
             (check.what, str(check.outcome), check.text) for check in device.checks
         ]
         for one in parts
@@ -55,16 +55,16 @@ def test_selectors_are_shown_with_their_values() -> None:
     )
 
     (one,) = parts
-    assert (one.claim, one.request, one.asks, one.blocked) == (
+    assert (one.claim, one.request, one.description, one.blocked) == (
         "a/c",
         "r",
         "1 device of class nic",
         "",
     )
     assert [device.chosen for device in one.devices] == [True, False, False]
-    assert ([grant.offer.name for grant in grants], reason) == (["a"], ())
+    assert ([grant.device.name for grant in grants], reason) == (["a"], ())
     first, second, third = (device.checks[1] for device in one.devices)
-    assert (first.outcome, first.saw) == (
+    assert (first.outcome, first.values) == (
         "passed",
         (
             ("driver", '"x.y"'),
@@ -73,10 +73,13 @@ def test_selectors_are_shown_with_their_values() -> None:
             ("allowMultipleAllocations", "false"),
         ),
     )
-    assert (second.outcome, second.saw[1:3]) == ("error", (("x.y/rail", "missing"), ("x.y/m", "5")))
+    assert (second.outcome, second.values[1:3]) == (
+        "error",
+        (("x.y/rail", "missing"), ("x.y/m", "5")),
+    )
     assert second.text.startswith(expression)
     assert 'the device has no "rail"; guard it' in second.text
-    assert third.saw[2] == ("x.y/m", "missing")
+    assert third.values[2] == ("x.y/m", "missing")
     assert [device.checks[2].outcome for device in one.devices] == ["passed"] * 3
 
 
@@ -121,11 +124,11 @@ def test_taints_capacity_and_counters_are_shown() -> None:
         [claim(request, exactly("s", 1, admin_access=True))], CLASSES, stock, new_uid=str
     )
     found = checks(stock, claim(exactly("r", 1, **tolerated)))
-    busy = replace(stock, in_use={stock.pools[0].offers[1].id: "claim q"})
+    busy = replace(stock, in_use={stock.pools[0].devices[1].id: "claim q"})
     found |= checks(busy, claim(exactly("s", 1, admin_access=True)))
 
     assert refused(stock, claim(request))
-    assert parts[0].asks == "1 device of class nic with capacity bandwidth 60"
+    assert parts[0].description == "1 device of class nic with capacity bandwidth 60"
     assert found["r", "a"] == [
         ("availability", "passed", "free"),
         ("usability", "passed", "tainted link:NoSchedule, tolerated or without effect"),
@@ -173,10 +176,10 @@ def test_failed_decision_has_reasons_and_initial_checks() -> None:
     assert [
         (check.outcome, check.text) for device in parts[0].devices for check in device.checks
     ] == [
-        ("passed", "free"), ("failed", "is 1; too few others that can be had have it too"),
-        ("passed", "free"), ("failed", "is 2; too few others that can be had have it too"),
+        ("passed", "free"), ("failed", "is 1; too few other candidates have it too"),
+        ("passed", "free"), ("failed", "is 2; too few other candidates have it too"),
     ]  # fmt: skip
-    assert parts[0].asks == "every device of class nic"
+    assert parts[0].description == "every device of class nic"
 
 
 def test_failing_selector_is_the_reason() -> None:

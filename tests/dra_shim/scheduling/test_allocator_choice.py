@@ -13,7 +13,7 @@ from dra_shim.resourceapi import (
     SliceDevice,
     Taint,
 )
-from dra_shim.scheduling.allocator import CandidatePools, NamedClaim, Pool, allocate
+from dra_shim.scheduling.allocator import NamedClaim, Pool, PoolSet, allocate
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.model import Device, DeviceKey
 from tests.dra_shim.scheduling.shorthand import (
@@ -47,7 +47,7 @@ def test_device_without_the_attribute_is_not_distinct() -> None:
     assert given(stock, claim(exactly(), constraints=distinct)) == [("r", "b")]
     lines = refused(stock, claim(exactly("r", 2), constraints=distinct))
     assert lines[0].endswith(
-        "r: needs 2 devices, 1 of 2 can be had together; free a device, or relax the selectors or constraints"
+        "r: needs 2 devices, 1 of 2 can be allocated together; free a device, or relax the selectors or constraints"
     )
     assert lines[1:] == (
         f"claim a/c: request r: device a: distinctAttribute {RAIL}: the device has no such attribute",
@@ -89,7 +89,7 @@ def test_all_mode_takes_every_selected_device() -> None:
     ],
     ids=["none", "in-use", "tainted", "incomplete", "too-many"],
 )  # fmt: skip
-def test_failed_all_mode_names_the_device(stock: CandidatePools, reason: str) -> None:
+def test_failed_all_mode_names_the_device(stock: PoolSet, reason: str) -> None:
     assert reason in refused(stock, claim(every()))[0]
 
 
@@ -99,7 +99,8 @@ def test_all_mode_fails_if_a_device_violates_a_constraint() -> None:
     lines = refused(stock, claim(every(), constraints=(Constraint(RAIL),)))
 
     assert (
-        "needs every device that its selectors choose (2), 1 of 2 can be had together" in lines[0]
+        "needs every device that its selectors choose (2), 1 of 2 can be allocated together"
+        in lines[0]
     )
 
 
@@ -109,8 +110,8 @@ def test_incomplete_pool_is_skipped_for_counted_requests() -> None:
         supply(offer("a"), problem="broken").pools[0],
     )
 
-    assert given(CandidatePools((bad, good)), claim(exactly())) == [("r", "ok")]
-    assert refused(CandidatePools((bad,)), claim(exactly()))[1].endswith("device a: broken")
+    assert given(PoolSet((bad, good)), claim(exactly())) == [("r", "ok")]
+    assert refused(PoolSet((bad,)), claim(exactly()))[1].endswith("device a: broken")
 
 
 def test_failing_selector_stops_all_mode() -> None:
@@ -156,8 +157,8 @@ def test_every_infeasible_alternative_is_explained() -> None:
     lines = refused(supply(offer("a")), claim(first_available("r", part("r/x", 3), part("r/y", 2))))
 
     assert [line.split(";")[0] for line in lines if "needs" in line] == [
-        "claim a/c: request r/x: needs 3 devices, 1 of 1 can be had together",
-        "claim a/c: request r/y: needs 2 devices, 1 of 1 can be had together",
+        "claim a/c: request r/x: needs 3 devices, 1 of 1 can be allocated together",
+        "claim a/c: request r/y: needs 2 devices, 1 of 1 can be allocated together",
     ]
 
 

@@ -27,7 +27,7 @@ from dra_shim.resourceapi import (
     Taint,
     Toleration,
 )
-from dra_shim.scheduling.allocator import AllocationError, CandidatePools, NamedClaim, Pool, choose
+from dra_shim.scheduling.allocator import AllocationError, NamedClaim, Pool, PoolSet, choose
 
 DRIVER, POOLS = "x.y", ("p", "q")
 CLASSES = {"any": DeviceClass("any")}
@@ -133,7 +133,7 @@ def test_result_equals_the_first_of_the_reference_search(case: Case) -> None:
     except AllocationError:
         assert expected is None
     else:
-        assert [(grant.claim, grant.request, grant.offer.name) for grant in grants] == expected
+        assert [(grant.claim, grant.request, grant.device.name) for grant in grants] == expected
 
 
 # --------------------------------------------------------------------------- the oracle
@@ -289,7 +289,7 @@ def device_request(name: str, spec: RequestModel) -> DeviceRequest:
     )
 
 
-def candidate_pools(case: Case) -> CandidatePools:
+def candidate_pools(case: Case) -> PoolSet:
     pools = tuple(
         Pool(
             DRIVER,
@@ -305,7 +305,7 @@ def candidate_pools(case: Case) -> CandidatePools:
         for device in case.device_models
         if device.busy
     }
-    return CandidatePools(pools, busy)
+    return PoolSet(pools, busy)
 
 
 def offer(device: DeviceModel) -> SliceDevice:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from dra_shim.resourceapi import ClaimRequest, Constraint, SliceDevice
-from dra_shim.scheduling.allocator import CandidatePools, NamedClaim, explained
+from dra_shim.scheduling.allocator import NamedClaim, PoolSet, explained
 from tests.dra_shim.scheduling.shorthand import (
     CLASSES,
     RAIL,
@@ -30,13 +30,13 @@ UNBOUND = ("r", "s", "t")
 
 
 def outcomes_by_device(
-    stock: CandidatePools, *claims: NamedClaim
+    stock: PoolSet, *claims: NamedClaim
 ) -> dict[tuple[str, str], tuple[str, str]]:
     """Return (request, device) → the first constraint's outcome and text."""
     parts, grants, reason = explained(claims, CLASSES, stock, new_uid=str)
     assert (grants, bool(reason)) == ((), True)
     return {
-        (one.request, device.offer.name): (str(check.outcome), check.text)
+        (one.request, device.device.name): (str(check.outcome), check.text)
         for one in parts
         for device in one.devices
         for check in device.checks
@@ -44,7 +44,7 @@ def outcomes_by_device(
     }
 
 
-def outcomes(stock: CandidatePools, constraint: Constraint, *requests: ClaimRequest) -> str:
+def outcomes(stock: PoolSet, constraint: Constraint, *requests: ClaimRequest) -> str:
     """Return the first letters of the outcomes for the first request, device by device."""
     bound = Constraint(RAIL, tuple(request.name for request in requests), constraint.distinct)
     found = outcomes_by_device(stock, claim(*requests, HOPELESS, constraints=(bound,)))
@@ -52,7 +52,7 @@ def outcomes(stock: CandidatePools, constraint: Constraint, *requests: ClaimRequ
     return "".join(entry[0] for (name, _), (entry, _) in found.items() if name == first)
 
 
-def rails(*values: object) -> CandidatePools:
+def rails(*values: object) -> PoolSet:
     return supply_of(*(offer(f"n{i}", rail=value) for i, value in enumerate(values)))
 
 
@@ -66,8 +66,8 @@ def test_outcomes_have_descriptions() -> None:
     )
 
     assert found["r", "n0"] == ("passed", "is 1; with it this constraint alone can be met")
-    assert found["r", "n2"] == ("failed", "is 2; too few others that can be had have it too")
-    assert other["r", "n0"] == ("failed", "is 1; too few others that can be had differ")
+    assert found["r", "n2"] == ("failed", "is 2; too few other candidates have it too")
+    assert other["r", "n0"] == ("failed", "is 1; too few other candidates differ")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_outcomes_have_descriptions() -> None:
     ],
 )  # fmt: skip
 def test_device_is_checked_with_the_other_devices(
-    stock: CandidatePools, constraint: Constraint, requests: list[ClaimRequest], expected: str
+    stock: PoolSet, constraint: Constraint, requests: list[ClaimRequest], expected: str
 ) -> None:
     assert outcomes(stock, constraint, *requests) == expected
 
@@ -133,12 +133,12 @@ def ways(left: tuple[int, ...], numbers: tuple[int, ...]) -> Iterator[tuple[tupl
 
 
 def possible(
-    offers: tuple[SliceDevice, ...], numbers: tuple[int, ...], one: int, *, distinct: bool
+    devices: tuple[SliceDevice, ...], numbers: tuple[int, ...], one: int, *, distinct: bool
 ) -> bool:
     """Whether a way that gives one to the first request meets the constraint."""
-    for way in ways(tuple(range(len(offers))), numbers):
+    for way in ways(tuple(range(len(devices))), numbers):
         if one in way[0]:
-            values = [offers[candidate].attribute(RAIL) for some in way for candidate in some]
+            values = [devices[candidate].attribute(RAIL) for some in way for candidate in some]
             if len(set(values)) == (len(values) if distinct else 1):
                 return True
     return False
@@ -148,12 +148,13 @@ def possible(
 @pytest.mark.parametrize("seed", range(30))
 def test_result_equals_an_exhaustive_search(seed: int, distinct: bool) -> None:  # noqa: FBT001
     rng = Random(seed)
-    offers = tuple(offer(f"n{i}", rail=rng.randrange(4)) for i in range(rng.randrange(2, 7)))
+    devices = tuple(offer(f"n{i}", rail=rng.randrange(4)) for i in range(rng.randrange(2, 7)))
     numbers = tuple(rng.randrange(1, 3) for _ in range(rng.randrange(1, 4)))
     requests = [exactly(name, number) for name, number in zip(UNBOUND, numbers, strict=False)]
 
-    expected = outcomes(supply_of(*offers), DIFFER if distinct else MATCH, *requests)
+    expected = outcomes(supply_of(*devices), DIFFER if distinct else MATCH, *requests)
 
     assert expected == "".join(
-        "p" if possible(offers, numbers, i, distinct=distinct) else "f" for i in range(len(offers))
+        "p" if possible(devices, numbers, i, distinct=distinct) else "f"
+        for i in range(len(devices))
     )

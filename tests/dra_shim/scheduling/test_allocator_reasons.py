@@ -49,7 +49,7 @@ def test_every_device_has_a_reason() -> None:
 
     title = "claim default/nics: request nic: "
     assert [line.removeprefix(title) for line in lines] == [
-        "needs 2 devices, 1 of 6 can be had together; free a device, or relax the selectors or constraints",
+        "needs 2 devices, 1 of 6 can be allocated together; free a device, or relax the selectors or constraints",
         "device a: in use by claim default/other of pod default/p",
         'device b: selector of class c is false: device.attributes["dra.net"].ifName != "b"',
         f"device c: selector of the request is false: {claim.spec.requests[0].alternatives[0].selectors[0].expression}",
@@ -64,7 +64,7 @@ def test_device_without_the_constraint_attribute_is_reported() -> None:
     lines = refused([wanted(request(), constraints=[Constraint(ROOT)])], NodeInventory((nic("a"),)))
 
     assert lines[0].startswith(
-        "claim default/nics: request nic: needs 1 device, 0 of 1 can be had together"
+        "claim default/nics: request nic: needs 1 device, 0 of 1 can be allocated together"
     )
     assert lines[1].endswith(f"device a: matchAttribute {ROOT}: the device has no such attribute")
 
@@ -82,9 +82,9 @@ def test_jointly_infeasible_requests_are_all_explained() -> None:
     lines = refused([wanted(request("x"), request("y"))], NodeInventory((nic("a"),)))
 
     assert [line for line in lines if "not together with the other requests" in line] == [
-        "claim default/nics: request x: needs 1 device and could have them alone, but not together "
+        "claim default/nics: request x: needs 1 device and can be allocated alone, but not together "
         "with the other requests; free a device, or relax the selectors or constraints",
-        "claim default/nics: request y: needs 1 device and could have them alone, but not together "
+        "claim default/nics: request y: needs 1 device and can be allocated alone, but not together "
         "with the other requests; free a device, or relax the selectors or constraints",
     ]
 
@@ -130,7 +130,7 @@ def test_too_long_search_is_aborted_with_a_remedy() -> None:
     [
         (ClaimSpec(), "requests no device; add a request"),
         (ClaimSpec((request(cls="x"),)), "request nic: class 'x' is not among the given files (found: dranet)"),
-        (ClaimSpec((request(count=20), request("b", 20))), "asks for 40 devices; a claim holds at most 32"),
+        (ClaimSpec((request(count=20), request("b", 20))), "requests 40 devices; a claim holds at most 32"),
         (ClaimSpec((ClaimRequest("nic", (DeviceRequest("nic/a", "dranet"), DeviceRequest("nic/b", "y"))),)), "request nic/b: class 'y' is not among the given files (found: dranet)"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -45,7 +45,7 @@ def test_admin_access_gets_devices_in_use() -> None:
 
     (grant,) = grants(stock, claim(exactly(admin_access=True)))
 
-    assert (grant.offer.name, grant.admin_access) == ("a", True)
+    assert (grant.device.name, grant.admin_access) == ("a", True)
 
 
 def test_admin_access_is_recorded_without_configuration() -> None:
@@ -85,7 +85,7 @@ def test_devices_consume_the_counters_of_their_pool() -> None:
     assert given(stock, claim(exactly())) == [("r", "whole")]
     assert given(stock, claim(exactly("r", 2))) == [("r", "a"), ("r", "b")]
     assert refused(stock, claim(exactly("r", 3)))[0].endswith(
-        "r: needs 3 devices, but no 3 of the 4 that fit go together; free a device, or relax the selectors or constraints; a device whose counter is used up waits for those that draw on it: a physical function and its virtual functions exclude each other"
+        "r: needs 3 devices, but no 3 of the 4 that fit go together; free a device, or relax the selectors or constraints; a device waits for the devices that consume its counter: a physical function and its virtual functions exclude each other"
     )
 
 
@@ -127,7 +127,7 @@ def test_pool_with_an_exceeded_counter_gives_no_consuming_device() -> None:
     )
 
     assert given(stock, claim(exactly())) == [("r", "plain")]
-    reason = "counter pf/vfs of the pool is overdrawn by 1, so the scheduler gives no device of it that draws on counters; free a device of pf"
+    reason = "counter pf/vfs of the pool is overdrawn by 1, so the scheduler allocates no device of it that consumes counters; free a device of pf"
     assert refused(stock, claim(exactly("r", 2)))[3].endswith(f"far: {reason}")
 
 
@@ -147,7 +147,7 @@ def test_shared_device_serves_claims_up_to_its_capacity() -> None:
 
     found = grants(stock, *claims)
 
-    assert [(entry.offer.name, entry.share_id, entry.consumed) for entry in found] == [
+    assert [(entry.device.name, entry.share_id, entry.consumed) for entry in found] == [
         ("a", "share-1", (("bandwidth", Fraction(50)),)),
         ("a", "share-2", (("bandwidth", Fraction(50)),)),
         ("b", "share-3", (("bandwidth", Fraction(50)),)),
@@ -171,7 +171,7 @@ def test_all_mode_takes_devices_with_sufficient_capacity() -> None:
     assert given(stock, claim(every("r", **capacity_request(40)))) == [("r", "a"), ("r", "b")]
     others = [claim(exactly("s", 1, **capacity_request(40)), label=f"a/{i}") for i in range(3)]
     assert refused(stock, *others, claim(every("r", **capacity_request(40))))
-    none = "the selectors choose no device with the capacity that is asked for"
+    none = "the selectors choose no device with the requested capacity"
     assert none in refused(stock, claim(every("r", **capacity_request(99))))[0]
 
 
@@ -186,10 +186,10 @@ def test_requested_capacity_must_exist_and_be_valid() -> None:
             1
         ].rpartition("a: ")[2]
 
-    assert refusal_of(1, "memory") == "the request asks for capacity memory, which the device lacks"
+    assert refusal_of(1, "memory") == "the request needs capacity memory, which the device lacks"
     assert (
         refusal_of(61)
-        == "the request asks for 61 of capacity bandwidth, the device gives at most 60 to one request"
+        == "the request needs 61 of capacity bandwidth, the device allows at most 60 per request"
     )
 
 
@@ -198,7 +198,7 @@ def test_exclusive_device_needs_the_requested_capacity() -> None:
 
     (grant,) = grants(stock, claim(exactly("r", 1, **capacity_request(5, "memory"))))
 
-    assert (grant.offer.name, grant.share_id, grant.consumed) == ("d8", "", ())
+    assert (grant.device.name, grant.share_id, grant.consumed) == ("d8", "", ())
 
 
 RANGE = Policy(amount("2"), (), amount("1"), amount("8"), amount("1.5"))
@@ -247,7 +247,7 @@ def test_capacity_is_matched_by_its_published_name(
 ) -> None:
     device = shared("a", Capacity(published, Fraction(4)))
 
-    refusal = f"the request asks for capacity {requested}, which the device lacks{remedy}"
+    refusal = f"the request needs capacity {requested}, which the device lacks{remedy}"
     assert share_of(device, ((requested, Fraction(1)),)) == CapacityShare(refusal=refusal)
     found = share_of(device, ((published, Fraction(1)),))
     assert found.amounts == ((published, Fraction(1)),)
@@ -284,5 +284,7 @@ def test_infeasible_request_is_reported_despite_a_failing_selector() -> None:
 
     lines = refused(stock, claim(exactly("r", 2), fails))
 
-    assert lines[0].startswith("claim a/c: request r: needs 2 devices, 1 of 1 can be had together")
+    assert lines[0].startswith(
+        "claim a/c: request r: needs 2 devices, 1 of 1 can be allocated together"
+    )
     assert not any("request s" in line for line in lines)

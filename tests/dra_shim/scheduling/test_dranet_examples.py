@@ -85,7 +85,7 @@ def allocated(documents: list[Document], name: str, machine: CloudMachine) -> li
     classes = classes_of([*documents, parse_document(gpu_class())])
     claim = NamedClaim(f"default/{name}", claims(documents)[name].spec)
     grants = choose([claim], classes, supply(machine), new_uid=str)
-    return [grant.offer.name for grant in grants]
+    return [grant.device.name for grant in grants]
 
 
 @pytest.mark.process

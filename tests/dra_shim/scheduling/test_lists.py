@@ -4,7 +4,7 @@ import pytest
 
 from dra_shim.cel import SelectorError, compile_selector, filter_devices, matching_devices
 from dra_shim.resourceapi import Constraint, SliceDevice
-from dra_shim.scheduling.allocator import CandidatePools, NamedClaim
+from dra_shim.scheduling.allocator import NamedClaim, PoolSet
 from dranet_nri.inventory import NUMA_NODE
 from dranet_nri.model import Device, DeviceKey, Version
 from tests.dra_shim.scheduling.shorthand import RAIL, claim, exactly, given, offer, refused, supply
@@ -13,7 +13,7 @@ MATCH = (Constraint(RAIL),)
 DISTINCT = (Constraint(RAIL, distinct=True),)
 
 
-def names(stock: CandidatePools, *claims: NamedClaim) -> list[str]:
+def names(stock: PoolSet, *claims: NamedClaim) -> list[str]:
     """Return the devices that are given."""
     return [name for _, name in given(stock, *claims)]
 
@@ -41,7 +41,7 @@ def test_all_matching_devices_have_one_common_value() -> None:
 
     assert names(supply(*devices, offer("d", rail=(2, 1))), three) == ["a", "b", "d"]
     lines = refused(supply(*devices), three)
-    assert "2 of 3 can be had together" in "\n".join(lines)
+    assert "2 of 3 can be allocated together" in "\n".join(lines)
 
 
 def test_distinct_devices_have_no_common_value() -> None:

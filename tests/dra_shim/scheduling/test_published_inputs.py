@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dra_shim.pool import DeviceUsage, near_in, node_inventory
 from dra_shim.resourceapi import Constraint, Toleration
-from dra_shim.scheduling.allocator import CandidatePools, supply_of
+from dra_shim.scheduling.allocator import PoolSet, pool_set_of
 from dra_shim.settings.feature_gates import parse_gates
 from dranet_nri.inventory import NUMA_NODE, HostFacts, Inventory
 from dranet_nri.model import Device, DeviceKey
@@ -19,11 +19,11 @@ FUNCTIONS = (function(), function(VF_1, PF), function(VF_2, PF))
 
 def node(
     *devices: Device, uses: DeviceUsage | None = None, shared: str = "", carrier: bool = True
-) -> CandidatePools:
+) -> PoolSet:
     """Return what there is on a node whose PF has two VFs."""
     facts = HostFacts(FUNCTIONS, (nic("eth0", carrier=carrier),))
     stock = node_inventory(Inventory(tuple(devices)), [], uses or DeviceUsage(), "", shared, facts)
-    return supply_of(stock, "node-1")
+    return pool_set_of(stock, "node-1")
 
 
 def test_allocated_pf_excludes_its_vfs() -> None:
@@ -62,7 +62,7 @@ def test_share_is_limited_by_the_link_speed() -> None:
 
     assert given(there, claim(some)) == [("some", "pf")]
     assert "not together" in refused(there, claim(some, replace(some, name="other")))[0]
-    assert "the device gives at most 100G" in " ".join(refused(there, claim(more)))
+    assert "the device allows at most 100G" in " ".join(refused(there, claim(more)))
 
 
 def test_share_is_limited_by_other_shares() -> None:
@@ -81,10 +81,10 @@ def test_share_is_limited_by_other_shares() -> None:
 def test_device_without_facts_is_healthy_and_independent() -> None:
     stock = node_inventory(Inventory((PHYSICAL, *PARTS)), [], DeviceUsage(), "")
 
-    (pool,) = supply_of(stock, "node-1").pools
+    (pool,) = pool_set_of(stock, "node-1").pools
 
     assert pool.counters == ()
-    assert [(entry.taints, entry.counters) for entry in pool.offers] == [((), ())] * 3
+    assert [(entry.taints, entry.counters) for entry in pool.devices] == [((), ())] * 3
 
 
 def test_numa_list_equals_the_published_one() -> None:
@@ -93,10 +93,10 @@ def test_numa_list_equals_the_published_one() -> None:
                  for name, number in (("a", 0), ("b", 1)))  # fmt: skip
     two = claim(exactly(number=2), constraints=(Constraint(NUMA_NODE),))
 
-    def stocked(text: str, facts: HostFacts | None) -> CandidatePools:
+    def stocked(text: str, facts: HostFacts | None) -> PoolSet:
         lists = near_in(facts, parse_gates(text))
         stock = node_inventory(Inventory((far, near)), [], DeviceUsage(), "", near=lists)
-        return supply_of(stock, "node-1")
+        return pool_set_of(stock, "node-1")
 
     gate = "DRAListTypeAttributes=true"
     assert given(stocked(gate, facts), two) == [("r", "a"), ("r", "b")]

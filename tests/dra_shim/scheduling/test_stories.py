@@ -14,10 +14,10 @@ from dra_shim.resourceapi import (
 )
 from dra_shim.scheduling.allocator import (
     AllocationError,
-    CandidatePools,
     NamedClaim,
+    PoolSet,
     choose,
-    without,
+    with_allocated,
 )
 from dra_shim.scheduling.pod_claims import classes_of
 from tests.dra_shim.scheduling.story_nodes import example, supply
@@ -34,7 +34,7 @@ GKE = {
 
 
 def given(
-    documents: Sequence[Document], template: str, node: CandidatePools, pods: int = 1
+    documents: Sequence[Document], template: str, node: PoolSet, pods: int = 1
 ) -> list[list[str]]:
     """Return the devices of each pod with a claim of this template, one pod after the other."""
     (found,) = [
@@ -46,8 +46,10 @@ def given(
     devices = []
     for pod in range(pods):
         grants = choose([NamedClaim(f"{pod}/{template}", found.spec)], classes, node, new_uid=str)
-        node = without(node, [(f"pod {pod}", AllocatedResult(grant.offer.id)) for grant in grants])
-        devices.append([grant.offer.name for grant in grants])
+        node = with_allocated(
+            node, [(f"pod {pod}", AllocatedResult(grant.device.id)) for grant in grants]
+        )
+        devices.append([grant.device.name for grant in grants])
     return devices
 
 

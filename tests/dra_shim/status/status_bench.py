@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from dra_shim.kubeapi import CLAIM, ApiClient, name_of, uid_of
 from dra_shim.settings.common import StatePaths
 from dra_shim.status import ClaimRefused, Notice, StatusController
-from dra_shim.status.summary import GATHER_S
+from dra_shim.status.summary import DEBOUNCE_S
 from dranet_nri.component.clock import LoopClock
 from dranet_nri.model import (
     AllocatedDevice,
@@ -86,7 +86,7 @@ class Bench:
             if not task.cancelled():
                 task.result()
 
-    async def rest(self, seconds: float = GATHER_S) -> None:
+    async def rest(self, seconds: float = DEBOUNCE_S) -> None:
         """Wait until something of the reporter rests that long, and let the time pass."""
         await self.clock.until_asleep(seconds)
         self.clock.pass_time(seconds)

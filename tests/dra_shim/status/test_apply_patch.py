@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dra_shim.kubeapi import Cause, InvalidError
-from dra_shim.status.apply_patch import claim_document, is_kept, right_missing
+from dra_shim.status.apply_patch import claim_document, is_kept, missing_permission
 from dra_shim.status.conditions import Condition, DeviceStatus, device_statuses
 from dranet_nri.errors import ConfigError
 from tests.dra_shim.status.records import STAMP, attachment, given, held, moved, nic, one
@@ -208,5 +208,7 @@ def test_missing_right_is_distinguished_from_an_invalid_status() -> None:
     missing = InvalidError("s", "no", causes=[Cause("status.devices", refusal)])
     wrong = InvalidError("s", "no", causes=[Cause("status.devices[0]", "must be allocated")])
 
-    assert right_missing(missing).startswith("grant associated-node:patch on resourceclaims/driver")
-    assert right_missing(wrong) == ""
+    assert missing_permission(missing).startswith(
+        "grant associated-node:patch on resourceclaims/driver"
+    )
+    assert missing_permission(wrong) == ""

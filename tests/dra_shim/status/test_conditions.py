@@ -12,7 +12,7 @@ from dra_shim.status.conditions import (
     NetworkData,
     device_statuses,
     failure_reason,
-    is_passing,
+    in_transition,
 )
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.model import (
@@ -268,7 +268,7 @@ def test_device_without_a_plugin_record_is_pending() -> None:
         (
             None,
             "NetworkDeviceDetaching",
-            "pod ai/train has ended, the device is on its way back to the host",
+            "pod ai/train has ended, the device is being restored on the host",
         ),
         (
             failure("eth0: EBUSY", "NetworkDeviceDetachFailed"),
@@ -359,13 +359,13 @@ def test_state_that_changes_by_itself_is_transient(
     record: Attachment | None,
     passing: bool,  # noqa: FBT001 - a parameter of the table
 ) -> None:
-    assert is_passing(given(), record) is passing
+    assert in_transition(given(), record) is passing
 
 
 def test_admin_access_claim_is_not_transient() -> None:
     observed = AllocatedDevice("nic", "node-a", nic(), admin_access=True)
 
-    assert not is_passing(given(observed), None)
+    assert not in_transition(given(observed), None)
 
 
 @pytest.mark.parametrize(
@@ -389,6 +389,6 @@ def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(
     assert {condition.message for condition in status.conditions} == {
         "was prepared for pod ai/train, which has ended, and the kubelet does not prepare it for"
         " pod ai/gone, ai/third, so that pod never gets the devices; delete it, its controller"
-        " makes a new one; if that one gets this Event too, scale the controller to 0 until no pod"
-        " has the claim" + also
+        " creates a new one; if that one gets this Event too, scale the controller to 0 until no"
+        " pod has the claim" + also
     }

@@ -23,8 +23,8 @@ from dra_shim.status import (
     StatusApplied,
     StatusSyncFailed,
 )
-from dra_shim.status.summary import DEPARTURE_S
-from dra_shim.status.workqueue import REST_S
+from dra_shim.status.summary import ENDED_DELAY_S
+from dra_shim.status.workqueue import MIN_INTERVAL_S
 from dranet_nri.model import ObjectRef, Phase
 from tests.dra_shim.kubeapi.client_bench import FakeSubject, Subject
 from tests.dra_shim.kubeapi.test_contract import allocated_claim, apply_status, device_status
@@ -192,11 +192,11 @@ def test_changed_condition_has_its_transition_time(subject: Subject, tmp_path: P
             await bench.rest()
             await bench.until_notice(StatusApplied)
             bench.attachments.put(failed(record, "second", START + 1, 2))
-            await bench.rest(REST_S)
+            await bench.rest(MIN_INTERVAL_S)
             await bench.until_notice(StatusApplied, 2)
             same = entries(await bench.claim(ref))["nic-0"]
             bench.attachments.put(attached(record))
-            await bench.rest(REST_S)
+            await bench.rest(MIN_INTERVAL_S)
             await bench.until_notice(StatusApplied, 3)
             other = entries(await bench.claim(ref))["nic-0"]
 
@@ -220,10 +220,10 @@ def test_own_status_is_withdrawn_and_others_are_kept(subject: Subject, tmp_path:
             bench.attachments.put(attached(given(ref, "nic-0")))
             await bench.rest()
             await bench.until_notice(StatusApplied)
-            bench.clock.pass_time(REST_S)
+            bench.clock.pass_time(MIN_INTERVAL_S)
             bench.attachments.remove(ref.uid)
             bench.allocations.remove(ref.uid)
-            await bench.rest(DEPARTURE_S)
+            await bench.rest(ENDED_DELAY_S)
             applied = await bench.until_notice(StatusApplied, 2)
 
             claim = await bench.claim(ref)
@@ -240,7 +240,7 @@ def test_restored_device_is_not_ready(subject: Subject, tmp_path: Path) -> None:
             ref = await claim_with(bench, "nic-0")
             bench.allocations.put(given(ref, "nic-0"))
             bench.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
-            await bench.rest(DEPARTURE_S)
+            await bench.rest(ENDED_DELAY_S)
             await bench.until_notice(StatusApplied)
 
             (entry,) = entries(await bench.claim(ref)).values()

@@ -7,8 +7,8 @@ import pytest
 
 from dra_shim.status.correlator import (
     BURST,
-    MAX_KNOWN,
-    MAX_WAITING,
+    MAX_CACHED,
+    MAX_PENDING,
     REFILL_S,
     EventCorrelator,
     PendingEvent,
@@ -135,7 +135,7 @@ def test_requeued_event_is_merged_with_new_ones(bench: CorrelatorBench) -> None:
 
 
 def test_queue_of_events_is_bounded(bench: CorrelatorBench) -> None:
-    many = numbered(MAX_WAITING + 1)
+    many = numbered(MAX_PENDING + 1)
 
     assert bench.add(*many)[-2:] == [True, False]
     assert bench.full == 1
@@ -144,9 +144,9 @@ def test_queue_of_events_is_bounded(bench: CorrelatorBench) -> None:
 
 
 def test_old_event_can_be_posted_again(bench: CorrelatorBench) -> None:
-    for event in (FAILED, *numbered(MAX_KNOWN)):
+    for event in (FAILED, *numbered(MAX_CACHED)):
         bench.add(event)
         bench.taken(1e9 * event.at)
-        bench.backlog._waiting.clear()
+        bench.backlog._pending.clear()
 
     assert bench.add(FAILED) == [True]

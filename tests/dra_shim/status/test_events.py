@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_shim.status.events import MAX_NAME, counted, event_name, new_event
+from dra_shim.status.events import MAX_NAME, event_name, new_event, with_count
 from dra_shim.status.reasons import EventSpec
 from dranet_nri.model import ObjectRef
 from tests.dra_shim.status.records import NOW, POD, STAMP
@@ -67,19 +67,19 @@ def test_long_event_name_is_truncated_to_a_valid_name(name: str) -> None:
 def test_repeated_event_increases_the_count(before: object, count: int) -> None:
     event = {**new_event(FAILED, 1, "v1", "n"), "count": before, "metadata": {"uid": "e"}}
 
-    again: Any = counted(event, replace(FAILED, at=FAILED.at + 60), 2)
+    again: Any = with_count(event, replace(FAILED, at=FAILED.at + 60), 2)
 
     assert again == {**event, "count": count, "lastTimestamp": LATER}
 
 
 @pytest.mark.parametrize("last", [STAMP, LATER])
 def test_posted_occurrence_is_not_counted_again(last: str) -> None:
-    assert counted({"lastTimestamp": last, "count": 1}, FAILED, 1) is None
+    assert with_count({"lastTimestamp": last, "count": 1}, FAILED, 1) is None
 
 
 def test_one_time_event_is_not_counted() -> None:
-    assert counted({"count": 1}, replace(FAILED, once=True), 1) is None
+    assert with_count({"count": 1}, replace(FAILED, once=True), 1) is None
 
 
 def test_event_without_a_time_is_counted() -> None:
-    assert counted({"count": 1}, FAILED, 1) == {"count": 2, "lastTimestamp": STAMP}
+    assert with_count({"count": 1}, FAILED, 1) == {"count": 2, "lastTimestamp": STAMP}

@@ -65,7 +65,7 @@ def test_any_status_is_valid_for_the_api(records: ClaimRecords, age_s: float) ->
         addresses = device.network.addresses if device.network else ()
         assert len(set(addresses)) == len(addresses) <= MAX_IPS
         assert all(str(ip_interface(address)) == address for address in addresses)
-    for entry in found.occurrences:
+    for entry in found.events:
         event: Any = new_event(entry, 1, "v1", "node-1")
         assert reason_of(entry.reason) == entry.reason
         assert len(entry.message.encode()) <= MAX_EVENT

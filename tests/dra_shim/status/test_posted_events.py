@@ -7,7 +7,7 @@ import pytest
 
 from dra_shim.prepare import PrepareFailed
 from dra_shim.status import EventLost, EventPosted, StatusSyncFailed
-from dra_shim.status.correlator import BURST, MAX_WAITING, REFILL_S
+from dra_shim.status.correlator import BURST, MAX_PENDING, REFILL_S
 from dra_shim.status.recorder import FIRST_PAUSE_S, MAX_TRIES
 from tests.dra_shim.status.status_bench import failed, given
 from tests.dra_shim.status.status_trouble import (
@@ -138,7 +138,7 @@ def test_event_changed_by_another_client_is_read_again(tmp_path: Path) -> None:
 def test_flood_is_limited_to_25_events_then_one_in_five_minutes(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with reporting(tmp_path) as (server, bench):
-            for number in range(MAX_WAITING + 5):
+            for number in range(MAX_PENDING + 5):
                 bench.reporter.notify(PrepareFailed(CLAIM, str(number)))
             await bench.until_notice(EventPosted, BURST)
             await bench.clock.until_asleep(REFILL_S)
@@ -148,7 +148,7 @@ def test_flood_is_limited_to_25_events_then_one_in_five_minutes(tmp_path: Path) 
             await bench.clock.until_asleep(REFILL_S)
 
             assert len(server.objects("events")) == BURST + 1
-            assert bench.notices_of(EventLost) == [EventLost(f"{MAX_WAITING} events wait already")]
+            assert bench.notices_of(EventLost) == [EventLost(f"{MAX_PENDING} events wait already")]
 
     finish(scenario())
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.prepare.events import (
+from dra_shim.prepare.notices import (
     ClaimPrepared,
     ClaimUnprepared,
     Notice,
@@ -111,8 +111,8 @@ def test_blocked_pods_get_events_with_a_remedy() -> None:
     text = (
         "claim fast: was prepared for pod ai/train, which has ended, and the kubelet does not"
         " prepare it for this pod, so that pod never gets the devices; delete it, its controller"
-        " makes a new one; if that one gets this Event too, scale the controller to 0 until no pod"
-        " has the claim"
+        " creates a new one; if that one gets this Event too, scale the controller to 0 until no"
+        " pod has the claim"
     )
     assert event == tuple(
         EventSpec("Pod", pod, "ClaimHeldByEndedPod", text, int(NOW), once=True)

@@ -9,7 +9,7 @@ from dra_shim.prepare import PodSuperseded
 from dra_shim.settings.common import StatePaths
 from dra_shim.status import ClaimGone, EventPosted, StatusApplied
 from dra_shim.status.record_watch import RETRY_S
-from dra_shim.status.summary import DEPARTURE_S, SLOW_S
+from dra_shim.status.summary import ENDED_DELAY_S, SLOW_S
 from dranet_nri.model import ObjectRef, Phase
 from dranet_nri.state.reader import name_of as file_of
 from dranet_nri.state.record import encode_attachment
@@ -149,7 +149,7 @@ def test_restarted_reporter_continues(tmp_path: Path) -> None:
             bench.allocations.remove(ref.uid)
             bench.attachments.remove(ref.uid)
             async with bench.running():
-                await bench.rest(DEPARTURE_S)
+                await bench.rest(ENDED_DELAY_S)
                 applied = await bench.until_notice(StatusApplied, 2)
 
                 assert applied == StatusApplied(ref, 0)
@@ -178,9 +178,9 @@ def test_status_of_another_node_is_kept(tmp_path: Path, *, stale: bool) -> None:
                 else:
                     await bench.clock.until_asleep(SLOW_S)
                     bench.allocations.remove(ref.uid)
-                    await bench.rest(DEPARTURE_S)
+                    await bench.rest(ENDED_DELAY_S)
                 bench.attachments.put(attached(given(replace(ref, uid="gone"), "nic-0")))
-                await bench.rest(DEPARTURE_S)
+                await bench.rest(ENDED_DELAY_S)
                 await bench.until_notice(ClaimGone)
 
                 read = [request for request in server.requests[count:] if ref.name in request.path]
@@ -204,12 +204,12 @@ def test_status_of_a_blocked_pod_is_not_withdrawn(tmp_path: Path) -> None:
         async with reporting(tmp_path) as (server, bench):
             ref = await prepared(bench, "nic-0")
             bench.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
-            await bench.rest(DEPARTURE_S)
+            await bench.rest(ENDED_DELAY_S)
             await bench.until_notice(StatusApplied)
             reasons = [await reason_of(bench, ref)]
             for count, waiting in ((2, (NEXT,)), (3, ())):
                 bench.reporter.notify(PodSuperseded(ref, POD, waiting))
-                await bench.rest(DEPARTURE_S)
+                await bench.rest(ENDED_DELAY_S)
                 await bench.until_notice(StatusApplied, count)
                 reasons.append(await reason_of(bench, ref))
 
@@ -256,7 +256,7 @@ def test_pod_that_gets_its_claim_is_no_longer_blocked(tmp_path: Path) -> None:
 
             bench.allocations.remove(ref.uid)
             bench.attachments.remove(ref.uid)
-            await bench.rest(DEPARTURE_S)
+            await bench.rest(ENDED_DELAY_S)
             await bench.until_notice(StatusApplied, 2)
             assert bench.reporter._superseded == {}, "nothing is kept of it"
 

@@ -8,8 +8,8 @@ import pytest
 from dra_shim.status.conditions import device_statuses
 from dra_shim.status.reasons import of_attachment
 from dra_shim.status.summary import (
-    DEPARTURE_S,
-    GATHER_S,
+    DEBOUNCE_S,
+    ENDED_DELAY_S,
     SLOW_S,
     ClaimRecords,
     StatusUpdate,
@@ -23,7 +23,7 @@ def test_attached_claim_is_reported_at_once() -> None:
     claim_records = ClaimRecords(given(), attachment())
 
     assert status_update(claim_records, 0.0, NOW) == StatusUpdate(
-        device_statuses(given(), attachment()), (), GATHER_S, inf
+        device_statuses(given(), attachment()), (), DEBOUNCE_S, inf
     )
 
 
@@ -33,7 +33,7 @@ def test_failure_is_reported_to_the_pod() -> None:
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)
 
     assert found.devices == device_statuses(given(), record)
-    assert found.occurrences == of_attachment(record, NOW)
+    assert found.events == of_attachment(record, NOW)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_failure_is_reported_to_the_pod() -> None:
 )
 def test_transient_state_is_not_reported_yet(record: Attachment | None) -> None:
     assert status_update(ClaimRecords(given(), record), SLOW_S - 1, NOW) == StatusUpdate(
-        None, again_s=SLOW_S
+        None, recheck_s=SLOW_S
     )
 
 
@@ -64,8 +64,8 @@ def test_overdue_transient_state_is_reported(record: Attachment | None, reasons:
     found = status_update(ClaimRecords(given(), record), SLOW_S, NOW)
 
     assert found.devices == device_statuses(given(), record)
-    assert [event.reason for event in found.occurrences] == reasons
-    assert found.again_s == inf
+    assert [event.reason for event in found.events] == reasons
+    assert found.recheck_s == inf
 
 
 def test_status_of_an_ended_pod_waits_for_the_deletion_of_its_claim() -> None:
@@ -73,11 +73,11 @@ def test_status_of_an_ended_pod_waits_for_the_deletion_of_its_claim() -> None:
 
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)
 
-    assert (found.devices, found.delay_s) == (device_statuses(given(), record), DEPARTURE_S)
+    assert (found.devices, found.delay_s) == (device_statuses(given(), record), ENDED_DELAY_S)
 
 
 def test_claim_without_a_record_has_no_status() -> None:
-    assert status_update(ClaimRecords(), 0.0, NOW) == StatusUpdate((), (), DEPARTURE_S)
+    assert status_update(ClaimRecords(), 0.0, NOW) == StatusUpdate((), (), ENDED_DELAY_S)
 
 
 def test_failed_restore_is_reported_without_an_allocation() -> None:
@@ -86,7 +86,7 @@ def test_failed_restore_is_reported_without_an_allocation() -> None:
     found = status_update(ClaimRecords(None, record), 0.0, NOW)
 
     assert found.devices == ()
-    assert [event.message for event in found.occurrences] == ["claim fast: eth0: EBUSY"]
+    assert [event.message for event in found.events] == ["claim fast: eth0: EBUSY"]
 
 
 def test_old_failure_is_not_reported_again() -> None:
@@ -95,7 +95,7 @@ def test_old_failure_is_not_reported_again() -> None:
 
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)
 
-    assert [event.reason for event in found.occurrences] == ["NetworkDeviceWarning"]
+    assert [event.reason for event in found.events] == ["NetworkDeviceWarning"]
 
 
 @pytest.mark.parametrize("record", [None, attachment(phase=Phase.HOME)])
@@ -103,10 +103,10 @@ def test_blocked_claim_is_reported_at_once(record: Attachment | None) -> None:
     found = status_update(ClaimRecords(given(), record, (OTHER_POD,)), 0.0, NOW)
 
     assert found.devices == device_statuses(given(), record, (OTHER_POD,))
-    assert (found.occurrences, found.again_s) == ((), inf)
+    assert (found.events, found.recheck_s) == ((), inf)
 
 
 def test_only_unblocked_claims_with_a_record_are_transient() -> None:
-    assert ClaimRecords(given()).is_passing
-    assert not ClaimRecords(given(), waiting=(OTHER_POD,)).is_passing
-    assert not ClaimRecords(None, attachment()).is_passing
+    assert ClaimRecords(given()).in_transition
+    assert not ClaimRecords(given(), waiting=(OTHER_POD,)).in_transition
+    assert not ClaimRecords(None, attachment()).in_transition

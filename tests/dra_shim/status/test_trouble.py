@@ -9,9 +9,9 @@ import pytest
 from dra_shim.kubeapi import CLAIM
 from dra_shim.prepare import ClaimPrepared
 from dra_shim.status import ClaimGone, ClaimRefused, StatusApplied, StatusNotKept, StatusSyncFailed
-from dra_shim.status.claim_writer import MAX_KNOWN, PROBE_S
-from dra_shim.status.summary import DEPARTURE_S
-from dra_shim.status.workqueue import FIRST_LASTING_S, FIRST_PAUSE_S, REST_S
+from dra_shim.status.claim_writer import MAX_CACHED, PROBE_S
+from dra_shim.status.summary import ENDED_DELAY_S
+from dra_shim.status.workqueue import FIRST_LASTING_S, FIRST_PAUSE_S, MIN_INTERVAL_S
 from dranet_nri.component.deferred import DELAY_S
 from dranet_nri.model import Phase
 from tests.dra_shim.status.status_bench import (
@@ -223,7 +223,7 @@ def test_returned_claim_is_not_read_again(tmp_path: Path) -> None:
             await bench.rest()
             await bench.until_notice(StatusApplied)
             bench.attachments.put(failed(given(ref, "nic-0"), "gone"))
-            await bench.rest(REST_S)
+            await bench.rest(MIN_INTERVAL_S)
             await bench.until_notice(StatusApplied, 2)
 
             sent = [request for request in server.requests[before:] if not is_event_post(request)]
@@ -241,11 +241,11 @@ def test_claim_of_a_slow_prepare_hides_no_difference(tmp_path: Path) -> None:
             await bench.until_notice(StatusApplied)
             ready = await bench.claim(ref)
             bench.attachments.put(failed(given(ref, "nic-0"), "gone"))
-            await bench.rest(REST_S)
+            await bench.rest(MIN_INTERVAL_S)
             await bench.until_notice(StatusApplied, 2)
             bench.reporter.notify(ClaimPrepared(ref, POD, gated=True, document=ready))
             bench.attachments.put(attached(given(ref, "nic-0")))
-            await bench.rest(REST_S)
+            await bench.rest(MIN_INTERVAL_S)
             await bench.until_notice(StatusApplied, 3)
 
             (entry,) = entries(await bench.claim(ref)).values()
@@ -262,7 +262,7 @@ def test_newest_returned_claims_are_kept(tmp_path: Path) -> None:
                 bench.reporter.notify(
                     ClaimPrepared(ref, POD, gated=True, document=await bench.claim(ref))
                 )
-            for number in range(MAX_KNOWN - 1):
+            for number in range(MAX_CACHED - 1):
                 other = replace(refs[0], uid=f"other-{number}")
                 bench.reporter.notify(
                     ClaimPrepared(other, POD, gated=True, document={"metadata": {}})
@@ -312,7 +312,7 @@ def test_frequent_changes_cause_one_write_in_5_seconds(tmp_path: Path) -> None:
                 for change in range(5):
                     record = failed(given(ref, "nic-0"), f"{turn} {change}", START + turn)
                     bench.attachments.put(record)
-                await bench.rest(REST_S if turn else 0.2)
+                await bench.rest(MIN_INTERVAL_S if turn else 0.2)
                 await bench.until_notice(StatusApplied, turn + 1)
 
             assert len([request for request in server.requests if is_apply(request)]) == 4
@@ -339,7 +339,7 @@ def test_status_of_a_claim_that_its_pod_owns_is_left_to_the_deletion_of_the_clai
             for ref in (owned, other):
                 bench.attachments.remove(ref.uid)
                 bench.allocations.remove(ref.uid)
-            await bench.rest(DEPARTURE_S)
+            await bench.rest(ENDED_DELAY_S)
             await bench.until_notice(StatusApplied, 3)
 
             requests = server.requests[count:]
@@ -363,7 +363,7 @@ def test_pod_that_ends_with_its_claim_causes_no_write(tmp_path: Path) -> None:
             bench.allocations.remove(ref.uid)
             bench.attachments.remove(ref.uid)
             server.remove("resourceclaims", ref.name)
-            await bench.rest(DEPARTURE_S)
+            await bench.rest(ENDED_DELAY_S)
             await bench.until_notice(ClaimGone)
 
             assert len(bench.notices_of(StatusApplied)) == 1

@@ -10,7 +10,7 @@ from dra_shim.status.workqueue import (
     FIRST_PAUSE_S,
     LONGEST_LASTING_S,
     LONGEST_PAUSE_S,
-    REST_S,
+    MIN_INTERVAL_S,
     ClaimQueue,
 )
 from dranet_nri.model import ObjectRef
@@ -61,7 +61,7 @@ def test_write_starts_a_delay(queue: ClaimQueue) -> None:
 
     queue.enqueue(A, SECOND, 11.0, 0.2)
 
-    assert queue.due == 10.0 + REST_S
+    assert queue.due == 10.0 + MIN_INTERVAL_S
 
 
 def test_unneeded_write_starts_no_delay(queue: ClaimQueue) -> None:
@@ -79,7 +79,7 @@ def test_change_during_a_write_is_written_next(queue: ClaimQueue) -> None:
     queue.enqueue(A, SECOND, 10.0, 0.2)
     queue.done(job, 10.5, wrote=True)
 
-    assert queue.due == 10.5 + REST_S
+    assert queue.due == 10.5 + MIN_INTERVAL_S
     assert queue.begin().devices == SECOND
 
 
@@ -127,7 +127,7 @@ def test_delay_of_a_failing_claim_grows(
     for _ in range(20):
         pauses.append(queue.claim_failed(job, 10.0, lasting=lasting))
         assert queue.due == 7.0, "the other claim is not delayed"
-        queue.put_off(job, 0.0)  # as if the time had passed
+        queue.postpone(job, 0.0)  # as if the time had passed
         assert queue.begin() is job
 
     assert pauses[:3] == [first_s, 2 * first_s, 4 * first_s]
@@ -180,7 +180,7 @@ def test_delays_have_jitter() -> None:
 
 def test_postponed_claim_waits_despite_changes(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 0.0, 0.0)
-    queue.put_off(queue.begin(), 3600.0)
+    queue.postpone(queue.begin(), 3600.0)
     queue.enqueue(A, SECOND, 1.0, 0.2)
 
     assert queue.due == 3600.0

@@ -12,7 +12,7 @@ from dra_shim.cli import main
 from dra_shim.verify.bars import Bars
 from dra_shim.verify.collectives import check_collectives, program_text
 from dra_shim.verify.documents import PodRequirements, base_pod, pod_document
-from dra_shim.verify.measure import Course, measure
+from dra_shim.verify.measure import MeasurementPlan, measure
 from dra_shim.verify.outputs import LinkOutput, PodFacts, parse_collectives
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
@@ -155,7 +155,7 @@ def test_no_ranks_start_if_pods_cannot_reach_each_other() -> None:
     facts = "memlock unlimited\nlink net0 0 9000 a -1\nlink net1 0 9000 b -1\nend\n"
     runner = Recorded({pod.pod: ended(stdout=facts) for pod in PODS})
 
-    lines = measure(PODS, runner, Course(Bars({}), ranks=1), progress=lambda text: None)
+    lines = measure(PODS, runner, MeasurementPlan(Bars({}), ranks=1), progress=lambda text: None)
 
     (line,) = [line for line in lines if line.check == "collectives"]
     assert line.outcome is Outcome.NOT_MEASURED

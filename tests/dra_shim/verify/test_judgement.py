@@ -10,7 +10,7 @@ import pytest
 
 from dra_shim.verify.bars import BARS, Bars, parse_bars, passes
 from dra_shim.verify.matrix import COLOURS, draw
-from dra_shim.verify.measure import Course, UnreadablePodError, measure
+from dra_shim.verify.measure import MeasurementPlan, UnreadablePodError, measure
 from dra_shim.verify.node_checks import check_worker, failed, passed, speed_of
 from dra_shim.verify.outputs import FACTS_SCRIPT, LinkOutput, PodFacts, RdmaPortOutput
 from dra_shim.verify.remedies import CAUSES
@@ -265,7 +265,7 @@ def test_ports_of_two_partitions_are_reported(pkeys: tuple[str, str], cause: str
     pods = [WorkerPod(f"verify-{n}", f"node-{n}", f"10.0.0.{n}", (nic,)) for n in range(2)]
     runner = Partitions({pod.pod: pkey for pod, pkey in zip(pods, pkeys, strict=True)})
 
-    lines = measure(pods, runner, Course(NO_BARS), progress=lambda text: None)
+    lines = measure(pods, runner, MeasurementPlan(NO_BARS), progress=lambda text: None)
 
     assert {line.remedy for line in lines if line.outcome is Outcome.FAILED} == {CAUSES[cause][1]}
     checks = {line.check for line in lines if line.outcome is Outcome.FAILED}
@@ -281,7 +281,7 @@ def test_infiniband_and_ethernet_are_not_compared() -> None:
     ]
     runner = Partitions({"verify-0": "0x8012", "verify-1": "0x8012"})
 
-    lines = measure(pods, runner, Course(NO_BARS), progress=lambda text: None)
+    lines = measure(pods, runner, MeasurementPlan(NO_BARS), progress=lambda text: None)
 
     (line,) = (line for line in lines if line.target)
     assert (line.outcome, line.check) == (Outcome.NOT_MEASURED, "reach")
@@ -310,7 +310,10 @@ class BareImage:
 def test_missing_program_is_not_reported_as_a_fault(nic: ClaimedNic, programs: str) -> None:
     with pytest.raises(UnreadablePodError, match=f"pod verify-0 on node a has no {programs}, and"):
         measure(
-            [replace(POD, nics=(nic,))], BareImage(), Course(NO_BARS), progress=lambda text: None
+            [replace(POD, nics=(nic,))],
+            BareImage(),
+            MeasurementPlan(NO_BARS),
+            progress=lambda text: None,
         )
 
 
@@ -324,4 +327,4 @@ class Silent:
 
 def test_unresponsive_pod_is_not_reported_as_a_missing_nic() -> None:
     with pytest.raises(UnreadablePodError, match=r"verify-0 on node a .*: no answer within 60 s"):
-        measure([POD], Silent(), Course(NO_BARS), progress=lambda text: None)
+        measure([POD], Silent(), MeasurementPlan(NO_BARS), progress=lambda text: None)

@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 from dra_shim.verify.bars import Bars
-from dra_shim.verify.measure import Course, measure
+from dra_shim.verify.measure import MeasurementPlan, measure
 from dra_shim.verify.outputs import FACTS_SCRIPT
 from dra_shim.verify.pair_checks import UNTIL_PINGED, UNTIL_SERVED, MeasureDurations
 from dra_shim.verify.remedies import CAUSES
@@ -84,7 +84,7 @@ class RecordedPrograms:
 
 def lines_of(runner: RecordedPrograms, progress: list[str]) -> list[Line]:
     """Return the lines of a quick run of the two pods."""
-    return measure(PODS, runner, Course(BARS, DURATIONS), progress.append)
+    return measure(PODS, runner, MeasurementPlan(BARS, DURATIONS), progress.append)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,9 @@ def test_healthy_pair_passes_all_checks_phase_by_phase() -> None:
 def test_nic_without_a_peer_is_reported() -> None:
     pods = (PODS[0], replace(PODS[1], nics=PODS[1].nics[:1]))
 
-    lines = measure(pods, RecordedPrograms("healthy"), Course(BARS, DURATIONS), lambda text: None)
+    lines = measure(
+        pods, RecordedPrograms("healthy"), MeasurementPlan(BARS, DURATIONS), lambda text: None
+    )
 
     (line,) = (line for line in lines if line.outcome is not Outcome.PASSED)
     assert (line.source, line.outcome) == ("here/ens2", Outcome.NOT_MEASURED)

@@ -13,7 +13,7 @@ import pytest
 from httpx2 import AsyncClient
 
 from dra_shim.settings.listen_address import ListenAddress
-from dra_shim.web import HealthChecks, Metrics, PluginSigns, WebServer, pages
+from dra_shim.web import HealthChecks, Metrics, PluginTelemetry, WebServer, pages
 from dra_shim.web.server import Page
 from tests.dra_shim.web.web_bench import WebNotices
 
@@ -128,7 +128,7 @@ def test_concurrent_probes_share_one_result_and_later_ones_get_a_new_one(
             return f"look {requests[0]}"
 
         checks = HealthChecks(slow, lambda: "", lambda: True)
-        healthz = pages(Metrics(), PluginSigns(tmp_path), checks)["/healthz"]
+        healthz = pages(Metrics(), PluginTelemetry(tmp_path), checks)["/healthz"]
         gone, first, second = (asyncio.ensure_future(healthz()) for _ in range(3))
         await asyncio.sleep(0)
         gone.cancel()  # its client hung up

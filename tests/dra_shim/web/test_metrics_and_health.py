@@ -18,12 +18,12 @@ from dra_shim.web import (
     HealthChecks,
     MeteredDriver,
     Metrics,
-    PluginSigns,
+    PluginTelemetry,
     WebServer,
     pages,
 )
 from dranet_nri.attach.metrics import PluginMetrics
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.component.supervisor import WorkerFailed
 from dranet_nri.model import ObjectRef
 from dranet_nri.state import heartbeat
@@ -57,7 +57,7 @@ class Site:
     async def got(self, path: str) -> tuple[int, str]:
         """See get."""
         notices = WebNotices()
-        served = pages(self.metrics, PluginSigns(self.run, lambda: NOW), self.checks)
+        served = pages(self.metrics, PluginTelemetry(self.run, lambda: NOW), self.checks)
         server = WebServer(ListenAddress("127.0.0.1", 0), served, notices)
         task = asyncio.create_task(server.run())
         either: set[asyncio.Future[Any]] = {task, notices.listening}
@@ -132,7 +132,7 @@ def test_metrics_of_the_plugin_are_served(site: Site) -> None:
     metrics = PluginMetrics()
     metrics.hooks.answered("RunPodSandbox", "noop", 0.0001)
     (site.run / "metrics.prom").write_text(metrics.text())
-    heartbeat.store(KernelFileSystem(), site.run, Heartbeat(7, NOW - 12.5, serving=True))
+    heartbeat.store(FileSystem(), site.run, Heartbeat(7, NOW - 12.5, serving=True))
 
     scrape = site.scrape()
 
@@ -145,7 +145,7 @@ def test_metrics_of_the_plugin_are_served(site: Site) -> None:
 
 def test_stale_metrics_of_the_plugin_are_marked(site: Site) -> None:
     (site.run / "metrics.prom").write_text(PluginMetrics().text())
-    heartbeat.store(KernelFileSystem(), site.run, Heartbeat(7, NOW - 3600, serving=True))
+    heartbeat.store(FileSystem(), site.run, Heartbeat(7, NOW - 3600, serving=True))
 
     scrape = site.scrape()
 

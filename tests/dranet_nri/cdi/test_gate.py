@@ -13,7 +13,7 @@ from dranet_nri.cdi.gate import Gate
 from dranet_nri.cdi.metadata import metadata
 from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.cdi.spec import cdi_spec
-from dranet_nri.component.files import FileSystem, KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -55,7 +55,7 @@ OPTIONS = EditOptions()
 
 
 @dataclass
-class RecordingFs(KernelFileSystem):
+class RecordingFs(FileSystem):
     """The real file system; records the changed targets in order."""
 
     changes: list[str] = field(default_factory=list)
@@ -104,7 +104,7 @@ def spec(root: Path, attachment: Attachment) -> bytes:
 def test_open_gate_has_a_spec_with_all_ids_and_existing_mounted_files(
     tmp_path: Path,
 ) -> None:
-    gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+    gate_in(tmp_path, FileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
 
     written = json.loads((tmp_path / "cdi" / f"dra.net-{UID}.json").read_bytes())
     assert [f"{written['kind']}={device['name']}" for device in written["devices"]] == [
@@ -131,7 +131,7 @@ def test_open_writes_the_spec_last(tmp_path: Path) -> None:
 
 
 def test_close_removes_the_spec_alone(tmp_path: Path) -> None:
-    gate = gate_in(tmp_path, KernelFileSystem())
+    gate = gate_in(tmp_path, FileSystem())
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
     whole = files_in(tmp_path)
 
@@ -155,7 +155,7 @@ def test_remove_removes_the_spec_first_and_leaves_no_files(tmp_path: Path) -> No
 
 
 def test_close_of_a_closed_gate_succeeds(tmp_path: Path) -> None:
-    gate = gate_in(tmp_path, KernelFileSystem())
+    gate = gate_in(tmp_path, FileSystem())
 
     gate.close(UID)
 
@@ -165,7 +165,7 @@ def test_close_of_a_closed_gate_succeeds(tmp_path: Path) -> None:
 def test_startup_removes_staged_files_of_the_gate_and_keeps_foreign_files(
     tmp_path: Path,
 ) -> None:
-    gate = gate_in(tmp_path, KernelFileSystem())
+    gate = gate_in(tmp_path, FileSystem())
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
     whole = files_in(tmp_path)
     (tmp_path / "cdi" / ".other.com-gpu.json.new").write_text("half")
@@ -178,7 +178,7 @@ def test_startup_removes_staged_files_of_the_gate_and_keeps_foreign_files(
 
 
 def test_startup_closes_the_gates_of_unknown_claims(tmp_path: Path) -> None:
-    gate = gate_in(tmp_path, KernelFileSystem())
+    gate = gate_in(tmp_path, FileSystem())
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
     whole = files_in(tmp_path)
     orphaned = replace(CLAIM, uid="stray")
@@ -193,7 +193,7 @@ def test_startup_closes_the_gates_of_unknown_claims(tmp_path: Path) -> None:
 
 
 def test_startup_on_a_new_node_removes_nothing(tmp_path: Path) -> None:
-    gate_in(tmp_path, KernelFileSystem()).clear(())
+    gate_in(tmp_path, FileSystem()).clear(())
 
     assert list(tmp_path.iterdir()) == []
 
@@ -222,7 +222,7 @@ def test_open_of_an_open_gate_writes_only_changed_files(tmp_path: Path) -> None:
 
 
 def test_gate_files_are_readable_by_all(tmp_path: Path) -> None:
-    gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+    gate_in(tmp_path, FileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
 
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in files_in(tmp_path)}
     assert modes == {0o644}
@@ -242,7 +242,7 @@ def test_failed_open_never_leaves_a_spec_with_missing_files(
             opened = f"cdi/dra.net-{UID}.json" in found
             assert not opened, "the last change opens the gate"
             assert found.items() <= content(ATTACHMENT).items(), "each file is whole or absent"
-        gate = gate_in(root, KernelFileSystem())
+        gate = gate_in(root, FileSystem())
         gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
         assert gate.claims() == (UID,)
         assert not any(map(_is_staged, files_in(root)))
@@ -255,7 +255,7 @@ def test_failed_open_never_leaves_a_spec_with_missing_files(
 def test_failed_rewrite_leaves_the_old_or_the_new_spec(tmp_path: Path) -> None:
     for n in count(1):
         root = tmp_path / str(n)
-        gate_in(root, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+        gate_in(root, FileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
         fs = FailingFs(n)
         try:
             gate_in(root, fs).open(ALLOCATION, RENAMED, OPTIONS)
@@ -270,7 +270,7 @@ def test_failed_rewrite_leaves_the_old_or_the_new_spec(tmp_path: Path) -> None:
 
 
 def test_failed_removal_of_a_spec_keeps_its_mounted_files(tmp_path: Path) -> None:
-    gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+    gate_in(tmp_path, FileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
     before = files_in(tmp_path)
 
     with pytest.raises(OSError, match="injected"):
@@ -280,7 +280,7 @@ def test_failed_removal_of_a_spec_keeps_its_mounted_files(tmp_path: Path) -> Non
 
 
 def test_list_of_open_gates_ignores_foreign_files(tmp_path: Path) -> None:
-    gate = gate_in(tmp_path, KernelFileSystem())
+    gate = gate_in(tmp_path, FileSystem())
     assert gate.claims() == ()
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
     other = replace(CLAIM, uid="0a")
@@ -296,7 +296,7 @@ def test_claim_with_only_admin_access_has_no_gate_and_no_spec(
 ) -> None:
     only_looks = tuple(replace(device, admin_access=True) for device in ALLOCATION.devices)
 
-    gate_in(tmp_path, KernelFileSystem()).open(
+    gate_in(tmp_path, FileSystem()).open(
         replace(ALLOCATION, devices=only_looks), replace(ATTACHMENT, devices=()), OPTIONS
     )
 

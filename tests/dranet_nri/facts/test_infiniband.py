@@ -131,7 +131,7 @@ def test_netlink_facts_are_added_to_those_of_sysfs(tmp_path: Path) -> None:
     with_hca(tmp_path, "Ethernet")
     reported = RdmaNetlinkFacts(
         {"mlx5_0": types.RdmaDevice(3, "mlx5_0", protocol="opa", parent="mlx5_9")},
-        {("mlx5_0", 1): types.RdmaPort(3, "mlx5_0", 1, state="DOWN", netdev="eth7")},
+        {("mlx5_0", 1): types.RdmaPort(3, "mlx5_0", 1, netdev="eth7")},
     )
 
     (device,) = rdma_devices(tmp_path, reported)

@@ -9,7 +9,7 @@ from dranet_nri.facts.invalidation import NOTHING, Event, Invalidated, invalidat
 from dranet_nri.facts.netlink_events import NetEvent, NetEventKind
 from dranet_nri.facts.scan import MANY_LINKS, Scanner
 from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent
-from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
+from dranet_nri.linux.rdma.types import RdmaEvent
 from tests.fakes.sysfs import FakeSysfs
 
 pytestmark = pytest.mark.process
@@ -33,8 +33,8 @@ LOOPBACK = 1  # the ifindex of lo in every namespace
         ([PCI], Invalidated(functions=True)),
         ([DeviceEvent("add", "infiniband", "mlx5_0")], Invalidated(rdma=True)),
         ([DeviceEvent("add", "infiniband_verbs", "uverbs0")], Invalidated(rdma=True)),
-        ([RdmaEvent(EventKind.REGISTER)], Invalidated(rdma=True)),
-        ([RdmaEvent(EventKind.LOST)], Invalidated(rdma=True)),
+        ([RdmaEvent.REGISTER], Invalidated(rdma=True)),
+        ([RdmaEvent.LOST], Invalidated(rdma=True)),
         ([DeviceEvent(OVERFLOW)], Invalidated(everything=True)),
         ([LOST], Invalidated(everything=True)),
         (

@@ -3,10 +3,10 @@
 import errno
 from pathlib import Path
 
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 
 
-class FailingFs(KernelFileSystem):
+class FailingFs(FileSystem):
     """The real file system, whose n-th call stops half way."""
 
     def __init__(self, n: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from dranet_nri.component.files import (
     DeferredFileSystem,
-    KernelFileSystem,
+    FileSystem,
     read_record_bytes,
     remove,
     remove_staged,
@@ -35,7 +35,7 @@ def names(path: Path) -> list[str]:
 def test_failed_save_leaves_the_old_or_the_new_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "claim.json"
     for n in itertools.count(1):
-        save(KernelFileSystem(), path, b"old record")
+        save(FileSystem(), path, b"old record")
         try:
             save(FailingFs(n), path, b"new record")
         except OSError:
@@ -51,12 +51,12 @@ def test_failed_save_leaves_the_old_or_the_new_file_and_nothing_else(tmp_path: P
 def test_save_after_a_crash_at_any_step_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "claim.json"
     for n in itertools.count(1):
-        save(KernelFileSystem(), path, b"old record")
+        save(FileSystem(), path, b"old record")
         try:
             save(DeadFs(n), path, b"new record")
         except OSError:
             assert path.read_bytes() in {b"old record", b"new record"}
-            save(KernelFileSystem(), path, b"next record")
+            save(FileSystem(), path, b"next record")
             assert path.read_bytes() == b"next record"
             assert names(tmp_path) == ["claim.json"]
         else:
@@ -68,11 +68,11 @@ def test_save_after_a_crash_at_any_step_succeeds(tmp_path: Path) -> None:
 def test_remove_can_be_repeated_after_any_failure(tmp_path: Path) -> None:
     path = tmp_path / "claim.json"
     for n in itertools.count(1):
-        save(KernelFileSystem(), path, b"old record")
+        save(FileSystem(), path, b"old record")
         try:
             remove(FailingFs(n), path)
         except OSError:
-            remove(KernelFileSystem(), path)
+            remove(FileSystem(), path)
             assert names(tmp_path) == []
         else:
             break
@@ -95,7 +95,7 @@ def test_durable_file_is_synced_before_its_directory(
 
     monkeypatch.setattr("dranet_nri.component.files.os.fsync", note)
 
-    save(KernelFileSystem(), path, b"data")
+    save(FileSystem(), path, b"data")
 
     assert steps == [(False, path.stat().st_ino), (True, tmp_path.stat().st_ino)]
 
@@ -103,7 +103,7 @@ def test_durable_file_is_synced_before_its_directory(
 def test_volatile_file_is_not_synced(tmp_path: Path) -> None:
     path = tmp_path / "spec.json"
 
-    class NoSync(KernelFileSystem):
+    class NoSync(FileSystem):
         def sync_directory(self, path: Path) -> None:
             raise AssertionError(path)
 
@@ -148,7 +148,7 @@ def test_file_mode_is_independent_of_the_umask(tmp_path: Path, mode: int) -> Non
     path = tmp_path / "claim.json"
     umask = os.umask(0o077)
     try:
-        save(KernelFileSystem(), path, b"data", mode=mode)
+        save(FileSystem(), path, b"data", mode=mode)
     finally:
         os.umask(umask)
 
@@ -158,7 +158,7 @@ def test_file_mode_is_independent_of_the_umask(tmp_path: Path, mode: int) -> Non
 def test_staged_file_is_hidden_and_no_cdi_spec(tmp_path: Path) -> None:
     observed: list[str] = []
 
-    class Peeking(KernelFileSystem):
+    class Peeking(FileSystem):
         def replace(self, source: Path, target: Path) -> None:
             observed.extend(names(tmp_path))
             super().replace(source, target)
@@ -175,7 +175,7 @@ def test_save_does_not_follow_a_link_in_place_of_its_staged_file(tmp_path: Path)
     victim.write_bytes(b"precious")
     (tmp_path / ".claim.json.new").symlink_to(victim)
 
-    save(KernelFileSystem(), tmp_path / "claim.json", b"data")
+    save(FileSystem(), tmp_path / "claim.json", b"data")
 
     assert victim.read_bytes() == b"precious"
     assert (tmp_path / "claim.json").read_bytes() == b"data"
@@ -186,7 +186,7 @@ def test_write_does_not_overwrite_an_existing_path(tmp_path: Path) -> None:
     path.symlink_to("elsewhere")
 
     with pytest.raises(FileExistsError):
-        KernelFileSystem().write(path, b"data", 0o640, durable=False)
+        FileSystem().write(path, b"data", 0o640, durable=False)
 
     assert not (tmp_path / "elsewhere").exists()
 
@@ -195,7 +195,7 @@ def test_removal_of_staged_files_keeps_other_files(tmp_path: Path) -> None:
     for name in (".claim.json.new", ".claim.json", "claim.new", ".other.json.new", "claim.json"):
         (tmp_path / name).write_bytes(b"")
 
-    remove_staged(KernelFileSystem(), tmp_path, "claim")
+    remove_staged(FileSystem(), tmp_path, "claim")
 
     assert names(tmp_path) == [".claim.json", ".other.json.new", "claim.json", "claim.new"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.errors import (
     AttachError,
     KernelError,
@@ -68,7 +68,7 @@ def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> Tel
     """Return the pulse of a node's plugin."""
     reported = ConnectionStatus(**status)  # type: ignore[arg-type]
     return TelemetryWriter(
-        KernelFileSystem(),
+        FileSystem(),
         node.root / "run",
         node.plugin,
         rounds or Rounds(),
@@ -307,7 +307,7 @@ def test_metrics_are_written_only_when_they_change(node: Node) -> None:
     beating.beat()
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == first
 
-    node.plugin.attacher.metrics.hooks.late("RunPodSandbox")
+    node.plugin.attacher.metrics.hooks.late.add("RunPodSandbox")
     beating.beat()
     assert (path.stat().st_ino, path.stat().st_mtime_ns) != first
 
@@ -384,7 +384,7 @@ def test_outdated_metrics_are_removed_on_a_full_disk(
     assert path.exists(), "nothing has changed"
 
     for _ in range(2):
-        late("RunPodSandbox")
+        late.add("RunPodSandbox")
         beating.beat()
         assert not path.exists()
     assert "".join(capfd.readouterr()).count("metrics not written") == 1
@@ -395,7 +395,7 @@ def test_outdated_metrics_are_removed_on_a_full_disk(
     assert Scrape(path.read_text()).values[missed] == 2
 
 
-class ReadOnlyFs(KernelFileSystem):
+class ReadOnlyFs(FileSystem):
     """A file system that takes nothing."""
 
     def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from dra_shim.discovery.notices import Notice, TcxFileUnreadable
 from dra_shim.discovery.tcx import TcxSource
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError
 from dranet_nri.plan.refusals import described
@@ -28,7 +28,7 @@ SOME = PrivilegedFacts(
 
 
 def write(run: Path, facts: PrivilegedFacts) -> None:
-    tcx.store(KernelFileSystem(), run, tcx.encoded(facts))
+    tcx.store(FileSystem(), run, tcx.encoded(facts))
 
 
 def test_written_facts_are_readable_by_all(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ class Host:
 
 def test_only_changed_facts_are_written(tmp_path: Path) -> None:
     host = Host()
-    writer = PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.read))
+    writer = PrivilegedFactsWriter(FileSystem(), tmp_path, partial(in_thread, host.read))
     file = tmp_path / "facts.json"
 
     async def scenario() -> None:
@@ -126,9 +126,7 @@ def test_only_changed_facts_are_written(tmp_path: Path) -> None:
 def test_failure_is_logged_once_per_reason_and_written_facts_are_kept(tmp_path: Path) -> None:
     host = Host()
     host.facts = SOME
-    writer = PrivilegedFactsWriter(
-        KernelFileSystem(), tmp_path / "run", partial(in_thread, host.read)
-    )
+    writer = PrivilegedFactsWriter(FileSystem(), tmp_path / "run", partial(in_thread, host.read))
     no_thread = RuntimeError("can't start new thread")  # an unexpected error
     refusal = KernelError("query the TCX programs of link 3", 1)
 
@@ -161,7 +159,7 @@ def test_facts_are_read_periodically_until_cancelled(
 
     async def scenario() -> None:
         task = asyncio.create_task(
-            PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.read)).run()
+            PrivilegedFactsWriter(FileSystem(), tmp_path, partial(in_thread, host.read)).run()
         )
         host.facts = SOME
         while tcx.load(tmp_path) != SOME:  # the test's timeout bounds the wait

@@ -13,11 +13,11 @@ from dataclasses import replace
 from dra_shim.resourceapi import AllocatedResult, ResourceClaim, parse_document
 from dra_shim.scheduling.allocator import (
     AllocationError,
-    CandidatePools,
     NamedClaim,
+    PoolSet,
     choose,
     pools_of,
-    without,
+    with_allocated,
 )
 from tests.system.cluster.api import Object
 from tests.system.cluster.site import Placed, Site
@@ -30,7 +30,7 @@ def chosen_devices(site: Site, pods: Sequence[Placed]) -> list[Placed]:
     for pod in pods:
         allocated = _given(site, pod, supplies[pod.node])
         taken = [(pod.name, entry) for entry in allocated[1]]
-        supplies[pod.node] = without(supplies[pod.node], taken)
+        supplies[pod.node] = with_allocated(supplies[pod.node], taken)
         found.append(allocated[0])
     return found
 
@@ -40,7 +40,7 @@ def confirmed(site: Site, pod: Placed) -> bool:
     own = {offer.id for _, offer in pod.devices}
     supply = _supply(site, pod.node)
     pools = (
-        replace(pool, offers=tuple(offer for offer in pool.offers if offer.id in own))
+        replace(pool, devices=tuple(offer for offer in pool.devices if offer.id in own))
         for pool in supply.pools
     )
     allocated, _ = _given(site, pod, replace(supply, pools=tuple(pools)))
@@ -53,11 +53,11 @@ def our_refusals(site: Site, claims: Sequence[Object]) -> Iterator[str]:
     A claim that can be met yields nothing.
     """
     others = map(_parsed, site.all_claims())
-    taken = [(claim.name, result) for claim in others for result in claim.taken]
+    taken = [(claim.name, result) for claim in others for result in claim.allocated]
     for claim in _wanted(claims):
         reasons: list[str] = []
         for node in site.nodes:
-            supply = without(_supply(site, node), taken)
+            supply = with_allocated(_supply(site, node), taken)
             try:
                 choose([claim], site.classes(), supply, new_uid=str)
             except AllocationError as error:
@@ -68,11 +68,11 @@ def our_refusals(site: Site, claims: Sequence[Object]) -> Iterator[str]:
             yield "\n".join(reasons)
 
 
-def _supply(site: Site, node: str) -> CandidatePools:
-    return CandidatePools(pools_of(site.slices(), node))
+def _supply(site: Site, node: str) -> PoolSet:
+    return PoolSet(pools_of(site.slices(), node))
 
 
-def _given(site: Site, pod: Placed, supply: CandidatePools) -> tuple[Placed, list[AllocatedResult]]:
+def _given(site: Site, pod: Placed, supply: PoolSet) -> tuple[Placed, list[AllocatedResult]]:
     """Return the pod with devices of this supply, and what it takes."""
     numbers = itertools.count(1)
     grants = choose(
@@ -81,8 +81,8 @@ def _given(site: Site, pod: Placed, supply: CandidatePools) -> tuple[Placed, lis
         supply,
         new_uid=lambda: f"{pod.name}-{next(numbers)}",
     )
-    devices = tuple((grant.request, grant.offer) for grant in grants)
-    taken = [AllocatedResult(grant.offer.id, grant.share_id, grant.consumed) for grant in grants]
+    devices = tuple((grant.request, grant.device) for grant in grants)
+    taken = [AllocatedResult(grant.device.id, grant.share_id, grant.consumed) for grant in grants]
     return replace(pod, devices=devices), taken
 
 

@@ -52,7 +52,7 @@ class Placed:
 
     def of(self, request: str) -> tuple[SliceDevice, ...]:
         """Return the devices of a request."""
-        return tuple(offer for name, offer in self.devices if name == request)
+        return tuple(device for name, device in self.devices if name == request)
 
 
 class Site:
@@ -134,10 +134,12 @@ class Site:
         wait_until(
             f"{number} pods of {namespace} on nodes", lambda: len(with_node()) == number, DEADLINE_S
         )
-        offers = {
-            offer.id: offer for resource_slice in self.slices() for offer in resource_slice.offers
+        devices = {
+            device.id: device
+            for resource_slice in self.slices()
+            for device in resource_slice.devices
         }
-        return [self._placed(pod, offers) for pod in with_node()]
+        return [self._placed(pod, devices) for pod in with_node()]
 
     def refusal(self, namespace: str, number: int = 1) -> list[str]:
         """Return why so many pods of the namespace have no node, once the scheduler said it."""
@@ -206,21 +208,21 @@ class Site:
         items: list[Object] = self.api.get(f"{NAMESPACES}/{namespace}/pods")["items"]
         return sorted(items, key=lambda document: str(document["metadata"]["name"]))
 
-    def _placed(self, pod: Object, offers: dict[tuple[str, str, str], SliceDevice]) -> Placed:
+    def _placed(self, pod: Object, by_id: dict[tuple[str, str, str], SliceDevice]) -> Placed:
         metadata = pod["metadata"]
         claims = {claim["metadata"]["name"]: claim for claim in self.claims(metadata["namespace"])}
         own = tuple(claims[name] for name in _claims_of(pod))
         devices = [
-            (result["request"], offers[result["driver"], result["pool"], result["device"]])
+            (result["request"], by_id[result["driver"], result["pool"], result["device"]])
             for claim in own
             for result in claim["status"]["allocation"]["devices"]["results"]
         ]
         return Placed(metadata["name"], pod["spec"]["nodeName"], tuple(devices), own)
 
 
-def values(offers: Sequence[SliceDevice], attribute: str) -> list[object]:
+def values(devices: Sequence[SliceDevice], attribute: str) -> list[object]:
     """Return an attribute of each device."""
-    return [offer.attribute(attribute) for offer in offers]
+    return [device.attribute(attribute) for device in devices]
 
 
 def _claims_of(pod: Object) -> Iterator[str]:

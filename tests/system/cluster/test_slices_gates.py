@@ -69,7 +69,7 @@ def test_numa_nodes_are_lists_if_the_feature_gate_is_on(listing: ControlPlane) -
             notice = await bench.publish(resources)
 
             assert (notice.devices, notice.slices) == (65, 2)
-            assert (await published(bench))[0] == resources.offers
+            assert (await published(bench))[0] == resources.devices
             assert bench.notices_of(FeaturesMissing) == []
 
     finish(scenario())

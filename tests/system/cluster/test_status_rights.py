@@ -6,8 +6,8 @@ from pathlib import Path
 from dra_shim.kubeapi import CLAIM, ApiClient
 from dra_shim.settings.common import StatePaths
 from dra_shim.status import EventPosted, Notice, StatusApplied, StatusSyncFailed
-from dra_shim.status.summary import DEPARTURE_S
-from dra_shim.status.workqueue import REST_S
+from dra_shim.status.summary import ENDED_DELAY_S
+from dra_shim.status.workqueue import MIN_INTERVAL_S
 from dranet_nri.model import Allocation, ObjectRef
 from tests.dra_shim.status.status_bench import Bench, attached, entries, failed, given
 from tests.system.cluster.installed import Shim
@@ -38,10 +38,10 @@ def test_shim_writes_and_removes_device_status(
             await bench.until_notice(StatusApplied)
             await bench.until_notice(EventPosted)
             applied = [list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
-            bench.clock.pass_time(REST_S)
+            bench.clock.pass_time(MIN_INTERVAL_S)
             bench.allocations.remove(claim.uid)
             bench.attachments.remove(claim.uid)
-            await bench.rest(DEPARTURE_S)
+            await bench.rest(ENDED_DELAY_S)
             await bench.until_notice(StatusApplied, 2)
             return [*applied, list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
 

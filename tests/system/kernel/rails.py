@@ -5,9 +5,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dranet_nri.attach.execution.executor import Clock as ExecutorClock
 from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.session import NetlinkKernel, NetlinkSession
 from dranet_nri.model import (
@@ -35,7 +35,7 @@ class Rails:
     A pod has an eth0 of 10.244.1.5/24 and fd44::5/64.
     """
 
-    def __init__(self, nics: int, pods: int, clock: ExecutorClock) -> None:
+    def __init__(self, nics: int, pods: int, clock: SystemClock) -> None:
         """Make it."""
         self._host, self._wire = new_netns(), new_netns()
         self._pods = [new_netns() for _ in range(pods)]
@@ -205,7 +205,7 @@ def _file(key: str) -> str:
 
 
 @contextmanager
-def rails(nics: int, pods: int = 1, clock: ExecutorClock | None = None) -> Iterator[Rails]:
+def rails(nics: int, pods: int = 1, clock: SystemClock | None = None) -> Iterator[Rails]:
     """Make a host for the length of a block; without a clock, no time passes in a wait."""
     made = Rails(nics, pods, clock or Clock())
     try:

@@ -11,9 +11,9 @@ from pyroute2 import IPRoute
 
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import links
-from dranet_nri.facts.scan import scan
+from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent, DeviceEvents
-from dranet_nri.inventory import Inventory
+from dranet_nri.inventory import Inventory, inventory_from_facts
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.links import RTM_GETLINK
@@ -51,7 +51,7 @@ class Namespace:
         return self.do(body)
 
     def scan(self) -> Inventory:
-        return self.do(scan)
+        return inventory_from_facts(self.do(read_host))
 
     def index(self, name: str) -> int:
         return next(s.link.index for s in self.read(links.links) if s.link.name == name)

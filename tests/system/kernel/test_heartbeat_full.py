@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.state import heartbeat
 from dranet_nri.state.heartbeat import Heartbeat
 from dranet_nri.state.lock import PluginLock
@@ -29,25 +29,25 @@ def run(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_heartbeat_is_written_without_free_bytes(run: Path) -> None:
-    heartbeat.store(KernelFileSystem(), run, FIRST)
+    heartbeat.store(FileSystem(), run, FIRST)
     with full(run):
         with pytest.raises(OSError, match="No space left"):
             (run / "more").write_bytes(b"x")
 
-        heartbeat.store(KernelFileSystem(), run, NEXT)
+        heartbeat.store(FileSystem(), run, NEXT)
 
         assert heartbeat.load(run) == NEXT
 
 
 def test_heartbeat_is_written_without_free_inodes(run: Path) -> None:
-    heartbeat.store(KernelFileSystem(), run, FIRST)
+    heartbeat.store(FileSystem(), run, FIRST)
     with suppress(OSError):
         for number in range(100):
             (run / str(number)).touch()
     with pytest.raises(OSError, match="No space left"):
         (run / "more").touch()
 
-    heartbeat.store(KernelFileSystem(), run, NEXT)
+    heartbeat.store(FileSystem(), run, NEXT)
 
     assert heartbeat.load(run) == NEXT
 

@@ -18,6 +18,7 @@ from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 from dranet_nri.state.store import AllocationStore
 from tests.capability import lacking
 from tests.fakes.host import FakeAddresses
+from tests.fakes.no_cloud import NoCloud
 from tests.system.kernel.namespaces import open_netns
 
 NODE = "node-1"
@@ -43,6 +44,7 @@ class Node:
             self.addresses,
             self._take,
             self.notices.append,
+            clouds=NoCloud(),
         )
 
     def _take(self, resources: DriverResources) -> None:
@@ -70,11 +72,11 @@ class Node:
 
     def names(self) -> list[str]:
         """Return the names of the published devices."""
-        return [device.name for device in self.resources.offers]
+        return [device.name for device in self.resources.devices]
 
     def attribute(self, device: str, name: str) -> object:
         """Return an attribute of a published device."""
-        (offer,) = (ref for ref in self.resources.offers if ref.name == device)
+        (offer,) = (ref for ref in self.resources.devices if ref.name == device)
         return dict(offer.attributes).get(f"dra.net/{name}")
 
     def add(self, name: str) -> None:

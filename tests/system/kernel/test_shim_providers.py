@@ -84,9 +84,9 @@ def test_webhook_provides_attributes_and_profiles_and_is_notified_after_a_crash(
             async with running(node, *flags) as shim:
                 await shim.until("profiles released", claim=str(claim))
             assert list(node.state.profiles.iterdir()) == []
-            assert {body["claim_uid"] for body in script.bodies("/ReleaseProfileConfig")} == {
-                claim.uid
-            }
+            released = script.bodies("/ReleaseProfileConfig")
+            assert {body["claim_uid"] for body in released} == {claim.uid}
+            assert released[-1]["config"]["interface"] == interface
 
     script = webhook()
     with nic("nic0"), served(script, tmp_path / "webhook.sock") as url:

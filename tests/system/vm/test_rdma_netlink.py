@@ -16,7 +16,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.rdma.multicast import RdmaMonitor, open_monitor
 from dranet_nri.linux.rdma.socket import RdmaSocket, open_here
-from dranet_nri.linux.rdma.types import CharDev, CharDevKind, EventKind, RdmaDevice, RdmaEvent
+from dranet_nri.linux.rdma.types import CharDev, CharDevKind, RdmaDevice, RdmaEvent
 from dranet_nri.model import RdmaMode
 from tests.box import rdma as bed
 from tests.box.nics import ip
@@ -113,14 +113,11 @@ def test_devices_agree_with_the_rdma_tool_and_sysfs(stock: RdmaSocket) -> None:
         (row["ifindex"], row["ifname"], row["node_guid"], row["protocol"]) for row in reported
     ]
     for rdma_device in found:
-        assert rdma_device.node_type == attribute_words(rdma_device.name, "node_type")
         assert rdma_device.node_guid == attribute_words(rdma_device.name, "node_guid")
-        assert rdma_device.sys_image_guid == attribute_words(rdma_device.name, "sys_image_guid")
-        assert rdma_device.fw_version == attribute_words(rdma_device.name, "fw_ver")
         assert stock.device_at("look", rdma_device.index) == rdma_device
 
 
-def test_ports_agree_with_the_rdma_tool_and_sysfs(stock: RdmaSocket) -> None:
+def test_ports_agree_with_the_rdma_tool(stock: RdmaSocket) -> None:
     reported = json.loads(checked(NODE, "rdma", "-j", "-d", "link"))
 
     ports = [port for rdma in stock.devices("node") for port in stock.ports("ports", rdma.index)]
@@ -128,9 +125,6 @@ def test_ports_agree_with_the_rdma_tool_and_sysfs(stock: RdmaSocket) -> None:
     assert [(port.device, port.port, port.netdev, port.netdev_index) for port in ports] == [
         (row["ifname"], row["port"], row["netdev"], row["netdev_index"]) for row in reported
     ]
-    for port in ports:
-        assert port.state == attribute_words(port.device, f"ports/{port.port}/state")
-        assert port.phys_state == attribute_words(port.device, f"ports/{port.port}/phys_state")
 
 
 def test_character_devices_agree_with_dev(stock: RdmaSocket) -> None:
@@ -305,23 +299,20 @@ def test_added_changed_and_removed_devices_are_reported_by_events(monitor: RdmaM
     ip("link", "add", "wire0", "type", "dummy")
     bed.add_link("soft0", "wire0")
     with closing(opened()) as session:
-        index = device(session, "soft0").index
-        netdev = session.ports("ports", index)[0].netdev_index
-        session.rename("rename soft0", index, "soft9")
+        session.rename("rename soft0", device(session, "soft0").index, "soft9")
     bed.delete_link("soft9")
     ip("link", "del", "wire0")
     found: list[RdmaEvent] = []
 
     def gone() -> bool:
         found.extend(monitor.pending())
-        return found[-1:] == [RdmaEvent(EventKind.UNREGISTER, index, "soft9")]
+        return found[-1:] == [RdmaEvent.UNREGISTER]
 
     wait_until("the last event", gone)
 
-    renamed = [RdmaEvent(EventKind.RENAME, index, "soft9")]
     version = tuple(int(part) for part in platform.release().split(".")[:2])
     assert found[:-1] == [
-        RdmaEvent(EventKind.REGISTER, index, "soft0"),
-        RdmaEvent(EventKind.NETDEV_ATTACH, index, "soft0", 1, netdev, "wire0"),
-        *(renamed if version >= RENAMES_ARE_TOLD else []),
+        RdmaEvent.REGISTER,
+        RdmaEvent.NETDEV_ATTACH,
+        *([RdmaEvent.RENAME] if version >= RENAMES_ARE_TOLD else []),
     ]

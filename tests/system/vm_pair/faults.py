@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from dra_shim.verify.bars import Bars
-from dra_shim.verify.measure import Course, measure
+from dra_shim.verify.measure import MeasurementPlan, measure
 from dra_shim.verify.pair_checks import MeasureDurations
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
@@ -116,16 +116,16 @@ class Pair:
             checked(self.targets[name], "sh", "-ec", SEPARATE, "-", *events)
 
     def verify(
-        self, change: Change, pace: MeasureDurations = PACE, *, exclusive: bool = False
+        self, change: Change, durations: MeasureDurations = PACE, *, exclusive: bool = False
     ) -> list[Line]:
         """Return the lines of a quick run of the pods, changed."""
-        course = Course(BARS, pace, exclusive=exclusive)
+        plan = MeasurementPlan(BARS, durations, exclusive=exclusive)
         workers = [change(pod) for pod in self.workers]
-        return measure(workers, self, course, progress=lambda text: None)
+        return measure(workers, self, plan, progress=lambda text: None)
 
-    def failures(self, change: Change, pace: MeasureDurations = PACE) -> set[tuple[str, str]]:
+    def failures(self, change: Change, durations: MeasureDurations = PACE) -> set[tuple[str, str]]:
         """Return the failed checks of the pods, changed, with their causes."""
-        return self.failed(self.verify(change, pace))
+        return self.failed(self.verify(change, durations))
 
     @staticmethod
     def failed(lines: Sequence[Line]) -> set[tuple[str, str]]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from errno import EIO
 
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.model import Attachment, Phase
 from dranet_nri.state.record import decode_attachment, encode_attachment
 
@@ -46,7 +47,7 @@ class Journal:
 
 
 @dataclass
-class Clock:
+class Clock(SystemClock):
     """A clock that is advanced by the test only.
 
     Attributes:

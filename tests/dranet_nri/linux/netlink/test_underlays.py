@@ -1,7 +1,8 @@
-"""Underlays of WireGuard, from messages in the form of its family."""
+"""Underlays of WireGuard and PPPoE, from messages and a file in the form of the kernel."""
 
 import struct
 from errno import EBADMSG, ENODEV, ENOENT, EPERM, EPROTONOSUPPORT
+from pathlib import Path
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import cast
 
@@ -108,6 +109,21 @@ def test_wireguard_is_asked_only_if_there_is_such_a_link(monkeypatch: pytest.Mon
     unreadable = DumpedLink("bad0", 8, 1, 0, {5: b"\1"})
 
     assert underlays(Kernel(code=EBADMSG), monkeypatch, unreadable) == {}
+
+
+def test_link_of_a_pppoe_session_is_an_underlay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sessions = tmp_path / "pppoe"
+    monkeypatch.setattr(module, "PPPOE", sessions)
+    links = [DumpedLink(name, index, 1, 0, {}) for index, name in enumerate(("eth0", "eth1"), 3)]
+    assert underlays(Kernel(), monkeypatch, *links) == {}
+
+    sessions.write_text(
+        "Id       Address              Device\n00000F2A 02:00:00:00:00:01     eth1\n"
+    )
+
+    assert underlays(Kernel(), monkeypatch, *links) == {4: ("PPPoE",)}
 
 
 @pytest.mark.parametrize("endpoint", [sockaddr("192.0.2.9")[:7], sockaddr("fe80::9")[:27], b"\2"])

@@ -10,7 +10,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.linux.rdma import codec
 from dranet_nri.linux.rdma.multicast import RdmaMonitor
-from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
+from dranet_nri.linux.rdma.types import RdmaEvent
 
 
 class Queue:
@@ -45,9 +45,7 @@ def message(kind: int, event: int) -> bytes:
     return head + bytes(10) + body
 
 
-REGISTER = RdmaEvent(EventKind.REGISTER)
-UNREGISTER = RdmaEvent(EventKind.UNREGISTER)
-LOST = RdmaEvent(EventKind.LOST)
+REGISTER, UNREGISTER, LOST = RdmaEvent.REGISTER, RdmaEvent.UNREGISTER, RdmaEvent.LOST
 
 
 def test_empty_queue_has_no_pending_events() -> None:

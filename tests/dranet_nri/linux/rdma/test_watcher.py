@@ -10,7 +10,7 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.rdma import codec
 from dranet_nri.linux.rdma.multicast import RdmaMonitor
-from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
+from dranet_nri.linux.rdma.types import RdmaEvent
 from dranet_nri.linux.rdma.watcher import RdmaListener
 from tests.dranet_nri.linux.rdma.test_multicast import message
 from tests.dranet_nri.nri.stub.plugin_bench import finish
@@ -18,7 +18,7 @@ from tests.dranet_nri.nri.stub.plugin_bench import finish
 pytestmark = pytest.mark.process
 
 
-REGISTER, UNREGISTER = RdmaEvent(EventKind.REGISTER), RdmaEvent(EventKind.UNREGISTER)
+REGISTER, UNREGISTER = RdmaEvent.REGISTER, RdmaEvent.UNREGISTER
 REFUSED = KernelError("listen to RDMA events", EPERM)
 
 

@@ -1,4 +1,4 @@
-"""Events of Prepare, Unprepare and the orphan collector."""
+"""Notices of Prepare, Unprepare and the orphan collector."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ class ClaimPrepared(LogNotice):
     """A claim is recorded for a pod.
 
     Attributes:
-        gated: each request that hands devices over is listed by a container, which is held back
-            until they are there; true where there is nothing to wait for.
+        gated: containers list each request that has devices, and so wait for them; true without
+            devices.
         document: the claim as the server returned it.
     """
 
@@ -27,7 +27,7 @@ class ClaimPrepared(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class PrepareWaits(LogNotice):
-    """A claim cannot be prepared yet; it is tried again before the kubelet is answered."""
+    """A claim cannot be prepared yet; it is retried until the kubelet gets its response."""
 
     log = LogLine("info", "prepare waits")
     claim: ObjectRef
@@ -40,7 +40,7 @@ class _CallFailed(LogNotice):
 
     Attributes:
         cause: an internal error, None if the message is complete.
-        kind: of the error, see DranetError; "io"; "late" after the time limit.
+        kind: kind of a DranetError, "io", "internal", or "late" after the time limit.
     """
 
     claim: ObjectRef
@@ -61,7 +61,7 @@ class PrepareFailed(_CallFailed):
 
 @dataclass(frozen=True, slots=True)
 class ClaimUnprepared(LogNotice):
-    """A claim's record is gone."""
+    """A claim's record was removed."""
 
     log = LogLine("info", "unprepared")
     claim: ObjectRef
@@ -69,7 +69,7 @@ class ClaimUnprepared(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class UnprepareFailed(_CallFailed):
-    """A claim's record could not be removed; the kubelet retries, and the pod waits."""
+    """A claim's record could not be removed; the kubelet retries, and the pod stays Terminating."""
 
     log = LogLine("error", "unprepare failed")
 
@@ -89,8 +89,8 @@ class PodSuperseded(LogNotice):
     """Pods wait for a claim that is recorded for an earlier pod.
 
     Attributes:
-        pod: the one on record; it has ended.
-        waiting: pods that wait, () after the last one stopped.
+        pod: the recorded pod, which ended.
+        waiting: pods that wait; () when none waits any more.
     """
 
     claim: ObjectRef
@@ -113,7 +113,7 @@ class OrphanSearchFailed(LogNotice):
     """The search for orphaned records failed.
 
     Attributes:
-        claim: the one whose record alone could not be judged, None for all.
+        claim: the only claim that could not be checked, None if none could.
     """
 
     log = LogLine("error", "orphan collection failed")
@@ -130,7 +130,7 @@ class OrphanSearchFailed(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class ProfileReleased(LogNotice):
-    """The profile provider took back what it gave to a claim."""
+    """The profile provider released the profiles of a claim."""
 
     log = LogLine("info", "profiles released")
     claim: ObjectRef
