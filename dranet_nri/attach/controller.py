@@ -113,7 +113,7 @@ class AttachController:
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(partial(self._log_failure, pod))  # the caller is gone
+            task.add_done_callback(partial(self._log_failure, pod))  # the caller was cancelled
             raise
 
     def is_busy(self, sandbox_id: str) -> bool:
@@ -287,7 +287,7 @@ class AttachController:
             self.watchdog.clear_fault(record.claim.uid)
         self.watchdog.record_close_error(record.claim.uid, close_error)
         if not close_error:  # else the spec still names these files
-            self.gate.tidy(record.claim.uid)
+            self.gate.remove_metadata(record.claim.uid)
         if record.phase is Phase.HOME:
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
             return record

@@ -77,7 +77,7 @@ class Gate:
         """
         remove(self.fs, self.spec_path(claim_uid), durable=False)
 
-    def tidy(self, claim_uid: str) -> None:
+    def remove_metadata(self, claim_uid: str) -> None:
         """Remove the metadata files of a closed gate, and free what was removed. Idempotent.
 
         Not part of closing, which precedes the move of a device; see DeferredFileSystem.
@@ -92,7 +92,7 @@ class Gate:
             OSError: the spec cannot be removed.
         """
         self.close(claim_uid)
-        self.tidy(claim_uid)
+        self.remove_metadata(claim_uid)
 
     def try_close(self, claim_uid: str) -> str:
         """Remove the claim's spec; return the error, "" on success."""

@@ -78,20 +78,21 @@ def policy_violations(
         parameters: of the claim, valid.
         path: their location, the prefix of each violation.
     """
-    ask = f'by policy "{policy.name}" of the device class; remove it, or ask the administrator'
+    of_policy = f'by policy "{policy.name}" of the device class'
+    remedy = f"{of_policy}; remove it, or ask the administrator"
     for field, value in _set(parameters):
         where = f"{path}.{field}" if path else field
         if policy.fields is not None and not any(_covers(name, field) for name in policy.fields):
-            yield f"{where}: {show(value)}: not allowed {ask}"
+            yield f"{where}: {show(value)}: not allowed {remedy}"
         elif field == "interface.addresses" and policy.addresses is not None:
             entries = value if isinstance(value, list | tuple) else ()
             for number, entry in enumerate(entries):
                 if not _lies_in(str(entry), policy.addresses):
                     allowed = ", ".join(map(str, policy.addresses)) or "no network"
-                    yield f"{where}[{number}]: {show(entry)}: must lie in {allowed} {ask}"
+                    yield f"{where}[{number}]: {show(entry)}: must lie in {allowed} {remedy}"
         elif field == "interface.hardwareAddr" and not _begins(value, policy.mac_prefixes):
             allowed = ", ".join(policy.mac_prefixes or ()) or "nothing"
-            yield f"{where}: {show(value)}: must begin with {allowed} {ask}"
+            yield f"{where}: {show(value)}: must begin with {allowed} {remedy}"
 
 
 def _field(node: Node) -> str | None:

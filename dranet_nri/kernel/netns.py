@@ -172,7 +172,7 @@ def open_namespace(path: str) -> int | None:
 
 
 def open_same(netns: NetnsId) -> int | None:
-    """Open the namespace at its path, None if the path has another one by now.
+    """Open the namespace at its path, None if the path now has another one.
 
     Raises:
         KernelError: the path cannot be opened.

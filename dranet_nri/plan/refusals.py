@@ -185,8 +185,8 @@ OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
     },
     AddVrf: {
         EOPNOTSUPP: "the node's kernel has no VRFs; load the module vrf",
-        EEXIST: "the pod has a link of that name that is not a VRF of that table; use another name"
-        " or the table of that VRF in interface.vrf",
+        EEXIST: "the pod has a link of that name that is not a VRF of that table; use"
+        " another name in interface.vrf, or the table of that VRF",
     },
     SetMaster: {
         EBUSY: "the link has another master; remove interface.vrf",

@@ -302,7 +302,7 @@ class RecordReader(Generic[R]):
 
 
 def _names(directory: int | None) -> list[str]:
-    # By descriptor, which pathlib cannot: the path may name another directory by now.
+    # By descriptor, which pathlib cannot: the path may now name another directory.
     return [] if directory is None else os.listdir(directory)  # noqa: PTH208
 
 

@@ -71,7 +71,7 @@ def store(fs: FileSystem, run: Path, content: bytes) -> None:
     """Write the file into the plugin's directory, which is on tmpfs.
 
     Raises:
-        OSError: it can't be written.
+        OSError: it cannot be written.
     """
     save(fs, run / NAME, content, durable=False, mode=READABLE)
 
@@ -80,7 +80,7 @@ def load(run: Path) -> PrivilegedFacts:
     """Return the facts in the plugin's directory; none without a file.
 
     Raises:
-        OSError: it can't be read.
+        OSError: it cannot be read.
         StateError: it is not a file of this format.
     """
     try:

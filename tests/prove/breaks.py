@@ -215,8 +215,8 @@ _FAIL_CLOSED: Final = (
     Break(
         "the gate's files go before the gate",
         _GATE,
-        "        self.close(claim_uid)\n        self.tidy(claim_uid)\n",
-        "        self.tidy(claim_uid)\n        self.close(claim_uid)\n",
+        "        self.close(claim_uid)\n        self.remove_metadata(claim_uid)\n",
+        "        self.remove_metadata(claim_uid)\n        self.close(claim_uid)\n",
         f"{_TEST_GATE}::test_remove_removes_the_spec_first_and_leaves_no_files",
     ),
     Break(

@@ -2,7 +2,7 @@
 
 Rules:
 1. The record has the *intent* before the first operation and the result after the last one. After a
-   restart in between, the plugin observes the kernel, and completes or undoes.
+   restart after either, the plugin observes the kernel, and completes or undoes.
 2. A snapshot is taken once and copied from record to record until the device is verified on the
    host, so that a second attach cannot replace it with an empty one.
 3. All devices of a pod are attached, or none. After a failure every device is restored, except

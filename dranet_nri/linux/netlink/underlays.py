@@ -172,7 +172,7 @@ def _templates(body: bytes) -> Iterator[_Path]:
 
 
 def _end(packed: bytes) -> bytes:
-    """Return an address, b"" for the one that stands for any."""
+    """Return an address, b"" for the unspecified one."""
     return packed if any(packed) else b""
 
 
