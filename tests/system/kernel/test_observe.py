@@ -272,6 +272,9 @@ def test_sysctl_reset_by_a_move_is_read_from_its_own_place(session: Session) -> 
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, value)))
 
 
+OWN_NETNS = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
 @dataclass
 class Mute:
     """A socket on which each dump fails."""
@@ -300,7 +303,7 @@ class Dumped:
     dumped: tuple[DumpedLink, ...]
     netlink: Mute | WithoutVlans | None = None
     ns: Ns = Ns.HOST
-    fd: int = -1
+    fd: int = OWN_NETNS
 
     def links(self) -> tuple[DumpedLink, ...]:
         """Return them."""

@@ -117,7 +117,7 @@ def test_dump_above_the_limit_is_refused_and_the_socket_stays_usable(
     for sequence, count in ((1, 3), (2, 2)):
         peer.queue(*(message(sequence, ANSWER, b"some") for _ in range(count)), done(sequence))
 
-    with pytest.raises(KernelError, match=r"dump things: E2BIG \(12 bytes, 8 are looked"):
+    with pytest.raises(KernelError, match=r"dump things: E2BIG \(12 bytes, at most 8 are read"):
         peer.netlink.dump("dump things", ANSWER, b"", max_bytes=8)
     assert peer.netlink.dump("dump things", ANSWER, b"", max_bytes=8) == [b"some", b"some"]
 
