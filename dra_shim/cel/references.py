@@ -18,6 +18,7 @@ _LOOKUP: Final = re.compile(
 _LITERAL: Final = r"""true\b|false\b|-?\d+\b(?!\.)|"[^"\\]*"|'[^'\\]*'"""
 _COMPARED: Final = re.compile(rf"\s*(?:[=!<>]=|<|>)\s*({_LITERAL})(?!\s*[.+*/%-])")
 _BEFORE: Final = re.compile(rf"(?:^|[(\[&|,?:!])\s*({_LITERAL})\s*(?:[=!<>]=|<|>)\s*$")
+_CONTINUED: Final = re.compile(r"\s*[.\[+*/%-]")  # the compared value is another one
 _LISTED: Final = re.compile(rf"\s+in\s*\[((?:\s*(?:{_LITERAL})\s*(?:,|(?=\])))*)\s*\]")
 _ONE: Final = re.compile(_LITERAL)
 
@@ -39,7 +40,8 @@ def comparisons_in(expression: str) -> Iterator[tuple[str, str, str]]:
         table, name = _name(match)
         if found := _COMPARED.match(expression, match.end()):
             yield table, name, found[1]
-        if found := _BEFORE.search(expression[: match.start()]):
+        found = _BEFORE.search(expression[: match.start()])
+        if found and not _CONTINUED.match(expression, match.end()):
             yield table, name, found[1]
         if found := _LISTED.match(expression, match.end()):
             yield from ((table, name, literal) for literal in _ONE.findall(found[1]))

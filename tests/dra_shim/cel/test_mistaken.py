@@ -121,6 +121,9 @@ def test_comparison_with_a_value_of_another_type_is_reported(expression: str, li
         'device.attributes["dra.net"].new == "1"',
         'device.driver == "dra.net"',
         'device.capacity["dra.net"].bandwidth == quantity("1G")',
+        '0 < device.capacity["dra.net"].bandwidth.compareTo(quantity("1G"))',
+        '4 <= device.attributes["dra.net"].ifName.size()',
+        '"eth10" == device.attributes["dra.net"].mtu + "0"',
     ],
 )
 def test_valid_comparison_is_not_reported(expression: str) -> None:
