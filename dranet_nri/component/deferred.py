@@ -5,13 +5,17 @@ and waits for RCU grace periods of the kernel, which a busy CPU delays.
 
 Rules:
 1. No event is lost: the descriptors stay readable, and are watched again after the read.
+2. A first event costs little, because it comes while a hook or a call runs: an epoll(7) of its own
+   reports each descriptor once, so that the event loop keeps its readers.
 """
 
 import asyncio
+import select
 from collections.abc import Callable, Collection
 from typing import Final
 
 DELAY_S: Final = 0.1
+_ONCE: Final = select.EPOLLIN | select.EPOLLONESHOT
 
 
 class DeferredReader:
@@ -32,31 +36,30 @@ class DeferredReader:
         self._read = read
         self._delay_s = delay_s
         self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
-        self._watch()
+        self._epoll = select.epoll()
+        for fileno in filenos:
+            self._epoll.register(fileno, _ONCE)
+        self._loop.add_reader(self._epoll.fileno(), self._begin)
 
     def close(self) -> None:
         """Stop watching. Idempotent."""
-        self._closed = True
-        self._leave()
+        if self._epoll.closed:
+            return
+        self._loop.remove_reader(self._epoll.fileno())
+        self._epoll.close()
         if self._timer is not None:
             self._timer.cancel()
 
-    def _watch(self) -> None:
-        for fileno in self._filenos:
-            self._loop.add_reader(fileno, self._begin)
-
-    def _leave(self) -> None:
-        for fileno in self._filenos:
-            self._loop.remove_reader(fileno)
-
     def _begin(self) -> None:
-        self._leave()
-        self._timer = self._loop.call_later(self._delay_s, self._end)
+        self._epoll.poll(0)
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._delay_s, self._end)
 
     def _end(self) -> None:
+        self._timer = None
         try:
             self._read()
         finally:
-            if not self._closed:
-                self._watch()
+            if not self._epoll.closed:
+                for fileno in self._filenos:
+                    self._epoll.modify(fileno, _ONCE)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from operator import methodcaller
 from queue import SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
@@ -24,31 +24,43 @@ class _Job(Generic[T]):
 
     Attributes:
         future: belongs to the event loop that created the job.
+        ended: the work is complete; known on the event loop.
     """
 
     def __init__(self, work: Callable[[], T]) -> None:
         """Create the job, on the event loop."""
+        self.ended = False
         self._work = work
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self._loop.create_future()
 
-    def result(self) -> Callable[[], None]:
-        """Do the work; return the callback that completes the future on the loop."""
+    def result(self) -> Callable[[asyncio.Future[T]], None]:
+        """Do the work; return what completes a future with its result."""
         try:
-            return partial(self.future.set_result, self._work())
+            return methodcaller("set_result", self._work())
         except BaseException as error:  # noqa: BLE001 - every error is passed to the caller
-            return partial(self.future.set_exception, error)
+            return methodcaller("set_exception", error)
 
-    def notify(self, settle: Callable[[], None]) -> None:
+    def notify(self, settle: Callable[[asyncio.Future[T]], None]) -> None:
         """Settle the future on the loop, unless its caller has left or the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(self._settle, settle)
         except RuntimeError:
             return  # the loop is closed: the process ends
 
-    def _settle(self, settle: Callable[[], None]) -> None:
+    def _settle(self, settle: Callable[[asyncio.Future[T]], None]) -> None:
+        self.ended = True
         if not self.future.done():
-            settle()
+            settle(self.future)
+
+    async def end(self) -> None:
+        """Wait for the end of work whose future was cancelled with its caller; drop the result."""
+        while not self.ended:
+            self.future = self._loop.create_future()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((self.future,))
+        if not self.future.cancelled():
+            self.future.exception()  # retrieved, because no caller does
 
 
 class _Thread(threading.Thread):
@@ -134,12 +146,12 @@ def set_step(step: object) -> None:
         worker.step = step
 
 
-def _start(work: Callable[[], T]) -> tuple[_Thread, asyncio.Future[T]]:
-    """Begin work; return its thread, and the future of its result."""
+def _start(work: Callable[[], T]) -> tuple[_Thread, _Job[T]]:
+    """Begin work; return its thread, and its job."""
     job = _Job(work)
     worker = _free_thread()
     worker.take(job)
-    return worker, job.future
+    return worker, job
 
 
 async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = None) -> T:
@@ -151,27 +163,24 @@ async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = No
     Raises:
         RuntimeError: no thread can be started.
     """
-    worker, future = _start(work)
+    worker, job = _start(work)
     if hang_timeout is None:
-        return await future
+        return await job.future
     timer = asyncio.get_running_loop().call_later(
         hang_timeout.seconds,
         lambda: hang_timeout.on_hang(f"{worker.step} (thread {worker.native_id})"),
     )
     try:
-        return await future
+        return await job.future
     finally:
         timer.cancel()
 
 
 async def in_thread_to_the_end(work: Callable[[], T]) -> T:
     """Run work on a thread; a cancellation takes effect only when the work is complete."""
-    _, future = _start(work)
+    _, job = _start(work)
     try:
-        return await asyncio.shield(future)
+        return await job.future
     except asyncio.CancelledError:
-        while not future.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait({future})
-        future.exception()  # retrieved, because no caller does
+        await job.end()
         raise

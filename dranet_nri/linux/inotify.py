@@ -33,7 +33,8 @@ IN_ONLYDIR: Final = 0x01000000
 _CONTENT: Final = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE
 _GONE: Final = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED
 _EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the padded name
-_BUFFER: Final = 64 << 10  # bytes per read; an event has at most 16 + 256
+_BUFFER: Final = 64 << 10  # bytes per read
+_MAX_EVENT: Final = 16 + 256  # bytes, with the longest name
 _MAX_READS: Final = 128  # bounds a query while a writer does not stop
 _OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -60,6 +61,9 @@ class ChangedFiles:
 
     names: frozenset[str] = frozenset()
     everything: bool = False
+
+
+UNCHANGED: Final = ChangedFiles()
 
 
 def parse_events(data: bytes) -> Iterator[InotifyEvent]:
@@ -130,12 +134,16 @@ class Watch:
                     self._armed = False
                 else:
                     names.add(event.name)
+            if len(data) <= _BUFFER - _MAX_EVENT:
+                break  # the queue was empty then
         else:
             everything = True
         if not self._armed:
             everything = True
             self._arm()
-        return ChangedFiles(everything=True) if everything else ChangedFiles(frozenset(names))
+        if everything:
+            return ChangedFiles(everything=True)
+        return ChangedFiles(frozenset(names)) if names else UNCHANGED
 
     def rearm(self) -> None:
         """Watch the directory that is at the path now, if it was replaced."""

@@ -20,7 +20,7 @@ from typing import Final, Generic, Self, TypeVar
 
 from dranet_nri.component.files import read_record_bytes
 from dranet_nri.errors import StateCorruptError, StateError
-from dranet_nri.linux.inotify import Watch
+from dranet_nri.linux.inotify import UNCHANGED, Watch
 from dranet_nri.model import Allocation, Attachment
 from dranet_nri.state.record import (
     MAX_RECORD,
@@ -185,6 +185,8 @@ class RecordReader(Generic[R]):
     def _read_changes(self, own: str | None = None) -> None:
         """Read the changed records, except the one that this process wrote."""
         changes = self._watch.drain()
+        if changes is UNCHANGED and not self._due and not self._all_due:
+            return
         self._all_due = self._all_due or changes.everything
         named = {key for name in changes.names if (key := key_of(name))}
         self._due = (self._due | named) - {own}

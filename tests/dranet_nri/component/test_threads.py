@@ -3,11 +3,19 @@
 import asyncio
 import gc
 import threading
+import time
 import weakref
 
 import pytest
 
-from dranet_nri.component.threads import MAX_IDLE, HangTimeout, _idle, in_thread, set_step
+from dranet_nri.component.threads import (
+    MAX_IDLE,
+    HangTimeout,
+    _idle,
+    in_thread,
+    in_thread_to_the_end,
+    set_step,
+)
 
 pytestmark = pytest.mark.process
 
@@ -108,6 +116,55 @@ def test_cancelled_caller_returns_and_the_work_completes(*, fails: bool) -> None
 
     assert gate.left.is_set()
     assert errors == []
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
+def test_caller_that_is_cancelled_twice_waits_for_the_end(*, fails: bool) -> None:
+    gate = Gate()
+    errors: list[object] = []
+
+    def work() -> None:
+        gate.work()
+        if fails:
+            raise ValueError("ignored")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context))
+        task = asyncio.create_task(in_thread_to_the_end(work))
+        while not gate.entered.is_set():  # noqa: ASYNC110 (a thread's event; the loop must turn)
+            await asyncio.sleep(0)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert not task.done()
+        gate.go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert gate.left.is_set()
+
+    asyncio.run(main())
+    gc.collect()
+
+    assert errors == []
+
+
+def test_caller_that_is_cancelled_at_the_end_of_the_work_returns() -> None:
+    gate = Gate()
+    gate.go.set()
+
+    async def main() -> None:
+        task = asyncio.create_task(in_thread_to_the_end(gate.work))
+        await asyncio.sleep(0)
+        while gate.thread is None or gate.thread not in _idle:
+            time.sleep(0.001)  # noqa: ASYNC251 (the loop must not turn)
+        time.sleep(0.01)  # noqa: ASYNC251 (meanwhile the thread reports its result)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 10.0)
+
+    asyncio.run(main())
 
 
 def test_work_that_outlives_the_loop_ends_without_an_error(

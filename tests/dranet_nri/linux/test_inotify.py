@@ -70,8 +70,19 @@ def test_overflow_marks_everything_as_changed(tmp_path: Path) -> None:
     observed.close()
 
 
+@pytest.mark.parametrize(
+    ("buffer", "reads", "changes"),
+    [
+        pytest.param(300, 128, ChangedFiles(everything=True), id="full buffers"),
+        pytest.param(1024, 1, ChangedFiles(frozenset({"a.json"})), id="room for another event"),
+    ],
+)
 def test_drain_of_a_busy_directory_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    buffer: int,
+    reads: int,
+    changes: ChangedFiles,
 ) -> None:
     observed = Watch(tmp_path)
     (tmp_path / "a.json").touch()
@@ -87,9 +98,10 @@ def test_drain_of_a_busy_directory_is_bounded(
 
     busy = Busy()
     monkeypatch.setattr(Watch, "_read", lambda _self: busy.read())
+    monkeypatch.setattr(inotify, "_BUFFER", buffer)
 
-    assert observed.drain() == ChangedFiles(everything=True)
-    assert busy.reads == 128
+    assert observed.drain() == changes
+    assert busy.reads == reads
     observed.close()
 
 
