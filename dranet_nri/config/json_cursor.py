@@ -20,7 +20,7 @@ T = TypeVar("T")
 MAX_SHOWN: Final = 60  # characters of a value in a message; a line stays readable
 # YAML may hold longer numbers in hexadecimal, which Python may refuse to write in decimal
 # (str_digits_check_threshold of sys.int_info).
-_MOST_BITS: Final = 2048
+_MAX_BITS: Final = 2048
 _NO_NAMES: Final[Mapping[str, int]] = {}
 INT32: Final = (-(2**31), 2**31 - 1)
 
@@ -33,7 +33,7 @@ def show(value: object) -> str:
                 repr(value)[1:-1].replace("\\'", "'") if value.isprintable() else ascii(value)[1:-1]
             )
             text = f'"{body}"'
-        case int() if value.bit_length() > _MOST_BITS:
+        case int() if value.bit_length() > _MAX_BITS:
             text = hex(value)
         case None | bool() | int() | float():
             text = json.dumps(value)
