@@ -8,9 +8,8 @@ Rules:
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from dranet_nri.config.json_text import JsonObject
 from dranet_nri.errors import ConfigError, InvalidValueError
@@ -90,8 +89,7 @@ class Violations:
             raise ConfigError(self.lines())
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One value of the document, with its path and the collector of violations."""
 
     value: object

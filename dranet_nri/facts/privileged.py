@@ -1,7 +1,7 @@
 """Privileged facts of the host's network namespace, see state/tcx.py."""
 
 import os
-from contextlib import closing
+from contextlib import ExitStack, closing
 from errno import EPERM
 from typing import Final
 
@@ -10,7 +10,7 @@ from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.links import dump_links
 from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
 from dranet_nri.linux.netlink.rtnetlink import open_here
-from dranet_nri.linux.netlink.underlays import underlays
+from dranet_nri.linux.netlink.underlays import open_ipsec, underlays
 from dranet_nri.state.tcx import PrivilegedFacts, Programs
 
 _OWN: Final = "/proc/thread-self/ns/net"
@@ -34,10 +34,13 @@ def read_allowed_facts() -> PrivilegedFacts:
 def _facts(programs: Programs) -> PrivilegedFacts:
     nsfd = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with closing(open_here()) as netlink:
+        with ExitStack() as opened:
+            netlink, ipsec = opened.enter_context(closing(open_here())), open_ipsec()
+            if ipsec is not None:
+                opened.enter_context(closing(ipsec))
             links = dump_links(netlink, "the host")
             upper_kinds = foreign_upper_kinds(netlink, nsfd)
-            return PrivilegedFacts(programs, upper_kinds, underlays(netlink, links))
+            return PrivilegedFacts(programs, upper_kinds, underlays(netlink, links, ipsec))
     finally:
         os.close(nsfd)
 

@@ -42,7 +42,8 @@ def host_facts(host: Namespace, sys_root: str) -> HostFacts:
 def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
     owned = addresses(host.netlink)
     elsewhere = foreign_upper_kinds(host.netlink, host.fd)
-    encryption = run_inside(host.fd, lambda: underlays(host.netlink, host.links()))
+    ipsec = host.ipsec()
+    encryption = run_inside(host.fd, lambda: underlays(host.netlink, host.links(), ipsec))
     for dumped in host.links():
         bus, parent = parents.get(dumped.name, ("", ""))
         try:

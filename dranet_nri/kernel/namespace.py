@@ -18,6 +18,8 @@ from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, rtnetlink_socket
+from dranet_nri.linux.netlink.socket import NetlinkSocket
+from dranet_nri.linux.netlink.underlays import open_ipsec
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
 from dranet_nri.plan.routes.comparison import RouteKey
 from dranet_nri.plan.routes.vrf import AddVrf
@@ -59,6 +61,7 @@ class Namespace:
         self._links: tuple[DumpedLink, ...] | None = None
         self._rules: tuple[Rule, ...] | None = None
         self._indexes: dict[str, int] = {}
+        self._ipsec: NetlinkSocket | None = None
 
     def invalidate(self) -> None:
         """Drop cached links and rules before a change."""
@@ -95,10 +98,21 @@ class Namespace:
             self._rules = dump_rules(self.netlink, self.ns)
         return self._rules
 
+    def ipsec(self) -> NetlinkSocket | None:
+        """Return the socket for IPsec policies, None if the kernel has no IPsec.
+
+        It stays open, because a socket that is closed before the move of a device delays the move.
+        """
+        if self._ipsec is None:
+            self._ipsec = run_inside(self.fd, open_ipsec)
+        return self._ipsec
+
     def close(self) -> None:
         """Close sockets and descriptor. Idempotent."""
         self.netlink.close()
         self.ethtool.close()
+        if self._ipsec is not None:
+            self._ipsec.close()
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1

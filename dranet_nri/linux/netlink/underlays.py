@@ -5,7 +5,8 @@ Rules:
    IPsec policies, or with the source address of these.
 2. The kernel reports peers and policies only to CAP_NET_ADMIN. Without it they count as absent.
 3. WireGuard's messages have private keys. They are neither cached nor part of an error.
-4. WireGuard is asked only if there is such a link, because the request loads its module.
+4. WireGuard is asked only if there is such a link, because the request loads its module, and the
+   file of PPPoE is read only then, because a failed lookup in procfs delays the move of a device.
 5. A PPP link has no lower link. The kernel lists the sessions of PPPoE in a file, with a line of
    titles and with the link last in each line (pppoe_seq_show, drivers/net/ppp/pppoe.c).
 
@@ -68,8 +69,22 @@ class _Path(NamedTuple):
     mark: int = 0
 
 
+def open_ipsec() -> NetlinkSocket | None:
+    """Open a socket for IPsec policies in the calling thread's namespace.
+
+    Returns:
+        The socket; None if the kernel has no IPsec.
+    """
+    try:
+        return NetlinkSocket(open_socket(NETLINK_XFRM))
+    except KernelError as error:
+        if error.code not in _ABSENT:
+            raise
+        return None
+
+
 def underlays(
-    netlink: RtnetlinkSocket, links: Collection[DumpedLink]
+    netlink: RtnetlinkSocket, links: Collection[DumpedLink], ipsec: NetlinkSocket | None
 ) -> Mapping[int, tuple[str, ...]]:
     """Return ifindex -> what sends through the link: "IPsec", "PPPoE", "WireGuard".
 
@@ -78,13 +93,14 @@ def underlays(
     Args:
         netlink: a socket of the namespace.
         links: its links.
+        ipsec: see open_ipsec.
 
     Raises:
         KernelError: a request failed.
     """
-    paths = {*_wireguard_paths(links), *_ipsec_paths()}
+    paths = {*_wireguard_paths(links), *_ipsec_paths(ipsec)}
     found: dict[int, set[str]] = defaultdict(set)
-    carriers = _pppoe_carriers()
+    carriers = _pppoe_carriers(links)
     for link in links:
         if link.name in carriers:
             found[link.index].add("PPPoE")
@@ -102,8 +118,10 @@ def _link_of(netlink: RtnetlinkSocket, path: _Path) -> int:
     return link_to(netlink, path.remote, path.source, path.mark) if path.remote else 0
 
 
-def _pppoe_carriers() -> frozenset[str]:
-    """Return the names of the links of PPPoE sessions, none without the module."""
+def _pppoe_carriers(links: Iterable[DumpedLink]) -> frozenset[str]:
+    """Return the names of the links of PPPoE sessions."""
+    if all(_kind(link) != "ppp" for link in links):
+        return frozenset()
     try:
         text = PPPOE.read_text(errors="surrogateescape")
     except OSError:
@@ -112,7 +130,7 @@ def _pppoe_carriers() -> frozenset[str]:
 
 
 def _wireguard_paths(links: Iterable[DumpedLink]) -> Iterator[_Path]:
-    indexes = [link.index for link in links if _is_wireguard(link)]
+    indexes = [link.index for link in links if _kind(link) == "wireguard"]
     if not indexes:
         return
     with closing(NetlinkSocket(open_socket(NETLINK_GENERIC))) as netlink, _absence():
@@ -122,11 +140,12 @@ def _wireguard_paths(links: Iterable[DumpedLink]) -> Iterator[_Path]:
                 yield from _peers(netlink, family, index)
 
 
-def _is_wireguard(link: DumpedLink) -> bool:
+def _kind(link: DumpedLink) -> str:
+    """Return the kind of a link, "" if it has none or is unreadable."""
     try:
-        return link.kind[0] == "wireguard"
+        return link.kind[0]
     except KernelError:
-        return False
+        return ""
 
 
 def _peers(netlink: NetlinkSocket, family: int, index: int) -> Iterator[_Path]:
@@ -151,9 +170,11 @@ def _towards(endpoint: bytes, mark: int) -> _Path:
     return _Path("WireGuard", endpoint[4:8] if family == AF_INET else b"", mark=mark)
 
 
-def _ipsec_paths() -> Iterator[_Path]:
-    with _absence(), closing(NetlinkSocket(open_socket(NETLINK_XFRM))) as netlink:
-        for body in netlink.dump("dump IPsec policies", _GET_POLICY, bytes(_POLICY_ID_LEN)):
+def _ipsec_paths(ipsec: NetlinkSocket | None) -> Iterator[_Path]:
+    if ipsec is None:
+        return
+    with _absence():
+        for body in ipsec.dump("dump IPsec policies", _GET_POLICY, bytes(_POLICY_ID_LEN)):
             yield from _templates(body)
 
 

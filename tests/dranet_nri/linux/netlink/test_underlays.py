@@ -1,6 +1,7 @@
 """Underlays of WireGuard and PPPoE, from messages and a file in the form of the kernel."""
 
 import struct
+from contextlib import nullcontext
 from errno import EBADMSG, ENODEV, ENOENT, EPERM, EPROTONOSUPPORT
 from pathlib import Path
 from socket import AF_INET, AF_INET6, inet_pton
@@ -11,7 +12,7 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink import underlays as module
 from dranet_nri.linux.netlink.codec import attribute
-from dranet_nri.linux.netlink.generic import GENERIC
+from dranet_nri.linux.netlink.generic import GENERIC, NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import DumpedLink
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 
@@ -34,7 +35,7 @@ def device(*endpoints: bytes | None, mark: int | None = None) -> bytes:
 
 
 class Kernel:
-    """A kernel with WireGuard and without IPsec.
+    """A kernel with WireGuard.
 
     Attributes:
         answers: the messages about the link.
@@ -49,8 +50,7 @@ class Kernel:
 
     def open_socket(self, protocol: int) -> "Kernel":
         """Open a socket of a protocol."""
-        if protocol == module.NETLINK_XFRM:
-            raise KernelError("open netlink socket", EPROTONOSUPPORT)
+        assert protocol == NETLINK_GENERIC
         return self
 
     def dump(self, what: str, kind: int, body: bytes) -> list[bytes]:
@@ -78,7 +78,7 @@ def underlays(
     monkeypatch.setattr(module, "NetlinkSocket", lambda kernel: kernel)
     monkeypatch.setattr(module, "family_id", lambda *_: 33)
     monkeypatch.setattr(module, "link_to", kernel.link_to)
-    return dict(module.underlays(cast("RtnetlinkSocket", None), links))
+    return dict(module.underlays(cast("RtnetlinkSocket", None), links, None))
 
 
 def test_links_towards_endpoints_are_underlays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,13 +117,29 @@ def test_link_of_a_pppoe_session_is_an_underlay(
     sessions = tmp_path / "pppoe"
     monkeypatch.setattr(module, "PPPOE", sessions)
     links = [DumpedLink(name, index, 1, 0, {}) for index, name in enumerate(("eth0", "eth1"), 3)]
-    assert underlays(Kernel(), monkeypatch, *links) == {}
+    ppp = DumpedLink("ppp0", 9, 512, 0, {18: attribute(1, b"ppp\0")})
+    assert underlays(Kernel(), monkeypatch, *links, ppp) == {}
 
     sessions.write_text(
         "Id       Address              Device\n00000F2A 02:00:00:00:00:01     eth1\n"
     )
 
-    assert underlays(Kernel(), monkeypatch, *links) == {4: ("PPPoE",)}
+    assert underlays(Kernel(), monkeypatch, *links, ppp) == {4: ("PPPoE",)}
+    assert underlays(Kernel(), monkeypatch, *links) == {}
+
+
+@pytest.mark.parametrize("code", [EPROTONOSUPPORT, EBADMSG])
+def test_kernel_without_ipsec_has_no_socket_for_it(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(protocol: int) -> None:
+        assert protocol == module.NETLINK_XFRM
+        raise KernelError("open netlink socket", code)
+
+    monkeypatch.setattr(module, "open_socket", refuse)
+
+    with pytest.raises(KernelError) if code == EBADMSG else nullcontext():
+        assert module.open_ipsec() is None
 
 
 @pytest.mark.parametrize("endpoint", [sockaddr("192.0.2.9")[:7], sockaddr("fe80::9")[:27], b"\2"])

@@ -64,6 +64,10 @@ def test_infiniband_device_is_decoded_in_full() -> None:
     )
 
 
+def test_device_without_optional_attributes_is_decoded() -> None:
+    assert codec.decode_device(HANDLE) == RdmaDevice(index=3, name="mlx5_0")
+
+
 def test_infiniband_port_is_decoded() -> None:
     body = HANDLE + u32(codec.PORT_INDEX, 1)
 
