@@ -67,7 +67,7 @@ RECREATE_TIMEOUT_S: Final = 1.0  # of a driver that recreates its RDMA device
 _POLL_S: Final = 0.05
 NETWORK: Final = "network: "  # prefix of warnings about the network, not RDMA
 # They apply while the device is in the pod; others are derived again by each verification.
-_LASTING_WARNINGS: Final = frozenset(
+_PERMANENT_WARNINGS: Final = frozenset(
     {SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_WARNING, NO_LIMIT_WARNING}
 )
 
@@ -302,7 +302,7 @@ def with_files(
         device,
         shared_rdma=tuple(link.name for link in shared),
         char_devices=_unique_by_path(chain.from_iterable(found.values())),
-        warnings=(*filter(_lasts, device.warnings), *warnings),
+        warnings=(*filter(_is_permanent, device.warnings), *warnings),
     )
 
 
@@ -330,9 +330,9 @@ def require_verbs(device: AttachedDevice, config: NetworkConfig, options: RdmaOp
     )
 
 
-def _lasts(warning: str) -> bool:
+def _is_permanent(warning: str) -> bool:
     """Whether a warning applies as long as the device is in the pod."""
-    return warning in _LASTING_WARNINGS or warning.startswith(NETWORK)
+    return warning in _PERMANENT_WARNINGS or warning.startswith(NETWORK)
 
 
 def _unique_by_path(chars: "chain[CharDevice]") -> tuple[CharDevice, ...]:

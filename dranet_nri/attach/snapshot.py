@@ -16,7 +16,7 @@ from dranet_nri.plan.restore import NO_LINK_LOCAL
 
 # linux/if.h. ipv6_add_dev permanently sets accept_dad of an arriving link with this flag to -1.
 IFF_NOARP: Final = 0x80
-_MAY_BE_LOST: Final = frozenset({"stable_secret", "addr_gen_mode", "accept_dad"})
+_LOSABLE: Final = frozenset({"stable_secret", "addr_gen_mode", "accept_dad"})
 
 
 def snapshot_of(session: Session, allocated: AllocatedDevice, observed: Observed) -> LinkState:
@@ -39,7 +39,7 @@ def snapshot_of(session: Session, allocated: AllocatedDevice, observed: Observed
         sysctl
         for sysctl in host.sysctls
         if sysctl.value != _default(sysctl, defaults)
-        or (sysctl.key in _MAY_BE_LOST and _is_lost(sysctl, is_noarp=is_noarp))
+        or (sysctl.key in _LOSABLE and _is_lost(sysctl, is_noarp=is_noarp))
     )
     return replace(host, sysctls=tuple(lost))
 

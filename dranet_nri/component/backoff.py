@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 FIRST_DELAY_S: Final = 0.2  # before a failure on a node is retried; doubles up to the resync
-_MOST_DOUBLINGS: Final = 64  # the delay is then above every limit; a float overflows at 1024
+_MAX_DOUBLINGS: Final = 64  # the delay is then above every limit; a float overflows at 1024
 
 
 def backoff_s(failures: int, first_s: float, longest_s: float, random: float = 1.0) -> float:
@@ -17,7 +17,7 @@ def backoff_s(failures: int, first_s: float, longest_s: float, random: float = 1
         random: jitter, 0 to 1, for half of the delay to all of it, so that clients that failed
             together do not retry together. 1 where there is no other client.
     """
-    whole_s = min(first_s * 2.0 ** min(failures, _MOST_DOUBLINGS), longest_s)
+    whole_s = min(first_s * 2.0 ** min(failures, _MAX_DOUBLINGS), longest_s)
     return whole_s * (0.5 + random / 2)
 
 

@@ -24,7 +24,7 @@ SHARED_MODE_WARNING: Final = (
 )
 
 _WITH_NETDEV: Final = frozenset({"roce", "iw"})  # protocols over an interface of Ethernet
-_NOTHING_SHARED: Final = (
+_USELESS_SHARE: Final = (
     "a share of it gives a pod nothing: its interface stays on the host, and it has no RDMA; let"
     ' --shared choose devices with RDMA (attributes["dra.net/rdma"].BoolValue), or claim one that'
     " is not shared"
@@ -72,7 +72,7 @@ def violations_for_device(
     elif share:
         found = violations_for_share(config)
     if share and not device.rdma_devices and config.interface.child is None:
-        found = (*found, _NOTHING_SHARED)
+        found = (*found, _USELESS_SHARE)
     return (
         *found,
         *gateway_violations(config),

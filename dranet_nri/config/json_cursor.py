@@ -8,9 +8,8 @@ Rules:
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from dranet_nri.config.json_text import JsonObject
 from dranet_nri.errors import ConfigError, InvalidValueError
@@ -20,7 +19,7 @@ T = TypeVar("T")
 MAX_SHOWN: Final = 60  # characters of a value in a message; a line stays readable
 # YAML may hold longer numbers in hexadecimal, which Python may refuse to write in decimal
 # (str_digits_check_threshold of sys.int_info).
-_MOST_BITS: Final = 2048
+_MAX_BITS: Final = 2048
 _NO_NAMES: Final[Mapping[str, int]] = {}
 INT32: Final = (-(2**31), 2**31 - 1)
 
@@ -33,7 +32,7 @@ def show(value: object) -> str:
                 repr(value)[1:-1].replace("\\'", "'") if value.isprintable() else ascii(value)[1:-1]
             )
             text = f'"{body}"'
-        case int() if value.bit_length() > _MOST_BITS:
+        case int() if value.bit_length() > _MAX_BITS:
             text = hex(value)
         case None | bool() | int() | float():
             text = json.dumps(value)
@@ -90,8 +89,7 @@ class Violations:
             raise ConfigError(self.lines())
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One value of the document, with its path and the collector of violations."""
 
     value: object

@@ -19,7 +19,7 @@ from dranet_nri.linux.netlink.socket import NetlinkMessage
 
 QUEUE_BYTES: Final = 4 << 20  # 512 new VFs send several events each
 
-_WHAT: Final = "network events"
+_LABEL: Final = "network events"
 # RTNLGRP_LINK, TC, IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE, IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE, NEXTHOP
 # (linux/rtnetlink.h)
 _GROUPS: Final = (1, 4, 5, 7, 8, 9, 11, 19, 32)
@@ -73,7 +73,7 @@ class NetEvents(EventSource[NetEvent]):
 
     def __init__(self, sock: socket.socket) -> None:
         """Take over a non-blocking socket that is a member of the groups."""
-        super().__init__(sock, _WHAT, NetEvent(NetEventKind.LOST), _event)
+        super().__init__(sock, _LABEL, NetEvent(NetEventKind.LOST), _event)
 
 
 def open_events() -> NetEvents:
@@ -82,7 +82,7 @@ def open_events() -> NetEvents:
     Raises:
         KernelError: the kernel has no netlink, or none of the groups.
     """
-    return NetEvents(open_member(NETLINK_ROUTE, _WHAT, _GROUPS, QUEUE_BYTES))
+    return NetEvents(open_member(NETLINK_ROUTE, _LABEL, _GROUPS, QUEUE_BYTES))
 
 
 def _event(message: NetlinkMessage) -> Iterator[NetEvent]:

@@ -214,7 +214,7 @@ class Scanner:
         return replace(
             facts,
             functions=functions,
-            other_functions=_besides(self._sysfs, functions),
+            other_functions=_other_functions(self._sysfs, functions),
             azure=azure.azure_host(self._sysfs, self._size),
         )
 
@@ -273,7 +273,7 @@ def host_facts(
             for index, read in cache.by_index.items()
         )
     near = sysfs.numa_near(sysfs_root)
-    others = _besides(sysfs_root, functions)
+    others = _other_functions(sysfs_root, functions)
     return HostFacts(
         functions,
         netdevs,
@@ -290,7 +290,7 @@ def _functions(sysfs_root: Path, rdma: Iterable[RdmaDeviceFacts]) -> tuple[PciFu
     return sysfs.pci_functions(sysfs_root, _parent_functions(rdma), host.pci_names)
 
 
-def _besides(sysfs_root: Path, functions: Iterable[PciFunction]) -> frozenset[str]:
+def _other_functions(sysfs_root: Path, functions: Iterable[PciFunction]) -> frozenset[str]:
     """Return the addresses of all other functions."""
     return sysfs.pci_addresses(sysfs_root) - {function.address for function in functions}
 

@@ -44,7 +44,7 @@ from dranet_nri.model import (
 )
 
 _RECORDABLE: Final = re.compile(r"[A-Za-z0-9_][!-.0-~]{0,63}")
-_STAYS: Final = "an IPoIB interface, which stays on the node (--move-ib-interfaces=false)"
+_IPOIB_STAYS: Final = "an IPoIB interface, which stays on the node (--move-ib-interfaces=false)"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _VF_NUMBER: Final = re.compile(r"[0-9]+")
 _MULTI_PORT_DRIVERS: Final = frozenset({"cxgb3", "cxgb4", "mlx4_core"})
@@ -259,7 +259,9 @@ def _without_ipoib(facts: HostFacts) -> tuple[HostFacts, tuple[tuple[str, str], 
     """Return the facts without IPoIB interfaces, and (name, reason) of these."""
     staying = [netdev.link for netdev in facts.netdevs if netdev.link.arphrd == ARPHRD_INFINIBAND]
     others = tuple(netdev for netdev in facts.netdevs if netdev.link not in staying)
-    excluded = ((interface_device_name(link.name), f"{link.name}: {_STAYS}") for link in staying)
+    excluded = (
+        (interface_device_name(link.name), f"{link.name}: {_IPOIB_STAYS}") for link in staying
+    )
     return replace(facts, netdevs=others), tuple(excluded)
 
 

@@ -22,7 +22,7 @@ ETH_P_IP: Final = 0x0800  # linux/if_ether.h
 _BROADCAST_MAC: Final = "ff:ff:ff:ff:ff:ff"
 _SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h
 _MAX_BYTES: Final = 2048  # bytes of a packet, more than the size that the client announces
-_MOST_AT_ONCE: Final = 64  # packets; a flood must not delay the attach
+_MAX_PACKETS: Final = 64  # packets; a flood must not delay the attach
 _NOTHING_TO_READ: Final = frozenset({EAGAIN, ENETDOWN})
 _DROPPED: Final = frozenset({ENETDOWN, ENOBUFS})
 
@@ -78,7 +78,7 @@ class DhcpSocket:
         Raises:
             KernelError: the link is gone.
         """
-        for _ in range(_MOST_AT_ONCE):
+        for _ in range(_MAX_PACKETS):
             try:
                 packet, sender = self._socket.recvfrom(_MAX_BYTES)
             except OSError as error:

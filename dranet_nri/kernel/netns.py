@@ -26,7 +26,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.model import NetnsId
 
 HOST_PATH: Final = "/proc/self/ns/net"  # of the thread-group leader, in every thread
-HERE: Final = "/proc/thread-self/ns/net"  # of the calling thread
+OWN_NETNS: Final = "/proc/thread-self/ns/net"  # of the calling thread
 CLONE_NEWNET: Final = 0x40000000  # linux/sched.h
 NS_GET_NSTYPE: Final = 0xB703  # linux/nsfs.h, _IO(0xb7, 3)
 
@@ -48,7 +48,7 @@ def run_inside(nsfd: int, work: Callable[[], T]) -> T:
     Raises:
         KernelError: the namespace could not be entered.
     """
-    if os.fstat(nsfd).st_ino == os.stat(HERE).st_ino:  # noqa: PTH116 (a magic link)
+    if os.fstat(nsfd).st_ino == os.stat(OWN_NETNS).st_ino:  # noqa: PTH116 (a magic link)
         return work()
     if threading.current_thread() is not threading.main_thread():
         return _inside(nsfd, work)
@@ -68,7 +68,7 @@ def run_inside(nsfd: int, work: Callable[[], T]) -> T:
 
 def _inside(nsfd: int, work: Callable[[], T]) -> T:
     """Run work in the calling thread inside the namespace, and return to its own."""
-    own = os.open(HERE, os.O_RDONLY | os.O_CLOEXEC)
+    own = os.open(OWN_NETNS, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _enter(nsfd)
         try:

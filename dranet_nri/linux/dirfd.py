@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from dranet_nri.errors import KernelError
 
-_SCARCE: Final = frozenset({EMFILE, ENFILE, ENOMEM})
+_EXHAUSTION: Final = frozenset({EMFILE, ENFILE, ENOMEM})
 _MAX_BYTES: Final = 4096  # one page, the maximum of a sysfs attribute
 
 
@@ -27,7 +27,7 @@ class DirFd:
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            _raise_if_scarce(error)
+            _raise_if_exhausted(error)
             self._fd = -1
 
     def __enter__(self) -> Self:
@@ -49,13 +49,13 @@ class DirFd:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._fd)
         except OSError as error:
-            _raise_if_scarce(error)
+            _raise_if_exhausted(error)
             return []
         try:
             with os.scandir(fd) as entries:
                 return sorted(entry.name for entry in entries)
         except OSError as error:
-            _raise_if_scarce(error)
+            _raise_if_exhausted(error)
             return []
         finally:
             os.close(fd)
@@ -69,7 +69,7 @@ class DirFd:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
         except OSError as error:
-            _raise_if_scarce(error)
+            _raise_if_exhausted(error)
             return ""
         try:
             return os.read(fd, _MAX_BYTES).decode(errors="replace").strip()
@@ -93,7 +93,7 @@ class DirFd:
             return ""
 
 
-def _raise_if_scarce(error: OSError) -> None:
+def _raise_if_exhausted(error: OSError) -> None:
     """Raise for an error of the process, not of the requested file."""
-    if error.errno in _SCARCE:
+    if error.errno in _EXHAUSTION:
         raise KernelError("read sysfs", error.errno, os.strerror(error.errno)) from error

@@ -27,7 +27,7 @@ VERSION: Final = 6
 MAX_ALLOCATION: Final = 64 << 10  # bytes; hooks wait for their decoding
 MAX_RECORD: Final = 256 << 10  # 32 NICs with a ConnectX's features: 120 KB; 512 IPv6 routes: 80
 # A result adds 0.5 KB per device and the claim's addresses, a failure 2000 characters.
-_MOST: Final = {Phase.INTENT: MAX_RECORD * 6 // 8, Phase.ATTACHED: MAX_RECORD * 7 // 8}
+_MAX_SIZES: Final = {Phase.INTENT: MAX_RECORD * 6 // 8, Phase.ATTACHED: MAX_RECORD * 7 // 8}
 
 # Records of version v (the key) become records of version v + 1. None was written before 1.
 # Version 6 adds the claimed altnames of a device; a record without them is valid in both versions.
@@ -75,14 +75,14 @@ def encode_attachment(attachment: Attachment) -> bytes:
     phase = attachment.phase
     if phase is Phase.INTENT and any(device.was_attached for device in attachment.devices):
         phase = Phase.ATTACHED  # the intent has the results of the previous attach
-    most = _MOST.get(phase, MAX_RECORD)
+    max_size = _MAX_SIZES.get(phase, MAX_RECORD)
     size = len(data)
-    if most < size <= MAX_RECORD and attachment.failure is not None:  # its room is reserved
+    if max_size < size <= MAX_RECORD and attachment.failure is not None:  # its room is reserved
         size = len(_encode(replace(attachment, failure=None)))
-    if size > most:
+    if size > max_size:
         raise InvalidValueError(
             f"$: {size} bytes, the record of an attachment of phase {attachment.phase} has at most"
-            f" {most}; claim fewer devices, or give them fewer routes on the host"
+            f" {max_size}; claim fewer devices, or give them fewer routes on the host"
         )
     return data
 
@@ -144,9 +144,9 @@ def _encode(value: Allocation | Attachment) -> bytes:
     return _JSON.encode(record).encode()
 
 
-def _decode(kind: type[R], data: bytes, most: int) -> R:
-    if len(data) > most:
-        raise StateCorruptError(f"$: {len(data)} bytes, such a record has at most {most}")
+def _decode(kind: type[R], data: bytes, max_size: int) -> R:
+    if len(data) > max_size:
+        raise StateCorruptError(f"$: {len(data)} bytes, such a record has at most {max_size}")
     record = _current(_parse(data))
     if record.pop("kind", None) != kind.__name__:
         raise StateCorruptError(f"$.kind: must be {kind.__name__!r}")

@@ -127,7 +127,9 @@ def run(rows: list[Row], notes: list[str]) -> None:
     for node in nodes.values():
         node.close()
     for what in taken[OWN]:
-        rows.append(row(f"{what} of the shim", taken[OWN][what], taken["shim"][what], "means"))
+        others = {"shim": "means"} | ({PEER: "peer"} if PEER in taken else {})
+        for name, title in others.items():
+            rows.append(row(f"{what} of the shim", taken[OWN][what], taken[name][what], title))
         for kind, title in KINDS.items():
             if PEER in taken:
                 rows.append(row(f"{what}, {title}", taken[kind][what], taken[PEER][what], "peer"))

@@ -28,8 +28,8 @@ from dranet_nri.state.heartbeat import HungCall
 
 HUNG_S: Final = 10.0  # work of this length is reported as hung; it usually takes milliseconds
 
-_UNCLOSED: Final = "its gate cannot be closed"
-_UNOPENED: Final = "its gate cannot be opened"
+_CLOSE_ERROR: Final = "its gate cannot be closed"
+_OPEN_ERROR: Final = "its gate cannot be opened"
 _BEFORE: Final = "; before that: "
 
 T = TypeVar("T")
@@ -146,19 +146,19 @@ class Watchdog:
         except OSError as error:
             self.counts.gates.add("failed")
             reason = described(error)
-        self._record_gate(claim_uid, _UNOPENED, GATE_CLOSED, reason)
+        self._record_gate(claim_uid, _OPEN_ERROR, GATE_CLOSED, reason)
         return not reason
 
     def record_close_error(self, claim_uid: str, error: str) -> None:
         """Record why the claim's gate cannot be closed; "" clears that."""
-        self._record_gate(claim_uid, _UNCLOSED, GATE_OPEN, error)
+        self._record_gate(claim_uid, _CLOSE_ERROR, GATE_OPEN, error)
 
     def _record_gate(self, claim_uid: str, problem: str, reason: str, error: str) -> None:
         """Record a problem of the claim's gate, or clear it.
 
         Args:
             claim_uid: UID of the claim.
-            problem: _UNCLOSED or _UNOPENED.
+            problem: _CLOSE_ERROR or _OPEN_ERROR.
             reason: reason of the failure, if the claim has no other.
             error: cause of the problem, "" to clear it.
         """
@@ -166,7 +166,7 @@ class Watchdog:
         if record is None:
             return
         failure = record.failure
-        if failure is not None and failure.message.startswith((_UNCLOSED, _UNOPENED)):
+        if failure is not None and failure.message.startswith((_CLOSE_ERROR, _OPEN_ERROR)):
             earlier = failure.message.partition(_BEFORE)[2]
             failure = replace(failure, message=earlier) if earlier else None
         if error:

@@ -12,7 +12,7 @@ from dranet_nri.linux.rdma.types import RdmaEvent
 
 QUEUE_BYTES: Final = 1 << 20  # a driver reload sends hundreds of events at once
 
-_WHAT: Final = "RDMA events"
+_LABEL: Final = "RDMA events"
 
 
 class RdmaMonitor(EventSource[RdmaEvent]):
@@ -20,7 +20,7 @@ class RdmaMonitor(EventSource[RdmaEvent]):
 
     def __init__(self, sock: socket.socket) -> None:
         """Take over a non-blocking socket that is a member of the group."""
-        super().__init__(sock, _WHAT, RdmaEvent.LOST, _event)
+        super().__init__(sock, _LABEL, RdmaEvent.LOST, _event)
 
 
 def open_monitor() -> RdmaMonitor | None:
@@ -40,7 +40,7 @@ def open_monitor() -> RdmaMonitor | None:
             return None
     finally:
         monitor_socket.close()
-    return RdmaMonitor(open_member(NETLINK_RDMA, _WHAT, (codec.GROUP_NOTIFY,), QUEUE_BYTES))
+    return RdmaMonitor(open_member(NETLINK_RDMA, _LABEL, (codec.GROUP_NOTIFY,), QUEUE_BYTES))
 
 
 def _event(message: NetlinkMessage) -> Iterator[RdmaEvent]:

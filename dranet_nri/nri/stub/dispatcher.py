@@ -32,7 +32,7 @@ from dranet_nri.plan.refusals import described
 
 BUDGET_SHARE: Final = 0.8  # of the runtime's timeout; the rest is for the answer's transport
 DEFAULT_BUDGET_S: Final = 30.0  # of a call without timeout
-SHORTEST_BUDGET_S: Final = 0.001  # a call with less is answered by rule 3 at once
+MIN_BUDGET_S: Final = 0.001  # a call with less is answered by rule 3 at once
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -128,7 +128,7 @@ class Dispatcher:
             self._refuse_unfinished(hook)
             return
         remaining_s = hook.deadline - self._clock()
-        if remaining_s < SHORTEST_BUDGET_S:
+        if remaining_s < MIN_BUDGET_S:
             self._expire(hook)
             if isinstance(event, ContainerEvent):
                 return

@@ -19,7 +19,7 @@ from dranet_nri.plan.pod_network import PodNetwork
 from dranet_nri.plan.routes.comparison import RouteKey, connected, interface_of, route_key
 
 NO_LINK: Final = "a route of the pod"
-AN_ADDRESS: Final = "an address of the pod's NICs"
+OF_ADDRESS: Final = "an address of the pod's NICs"
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ def separate_routes(
     """
     owners = {route_key(route): owner for owner, own in enumerate(now) for route in own}
     of_addresses = {
-        route_key(route): AN_ADDRESS
+        route_key(route): OF_ADDRESS
         for network in networks
         for address in network.addresses
         for route in connected(address)
