@@ -29,7 +29,10 @@ def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
 def device(attrs: dict[int, bytes]) -> NetDevice:
     """Return the facts of a host whose only link has these attributes."""
     space: Any = SimpleNamespace(
-        links=lambda: [DumpedLink("eth1", 3, 1, 0, attrs)], netlink=None, fd=-1
+        links=lambda: [DumpedLink("eth1", 3, 1, 0, attrs)],
+        ipsec=lambda: None,
+        netlink=None,
+        fd=-1,
     )
     (found,) = host.host_facts(space, "/sys").netdevs
     return found

@@ -313,6 +313,9 @@ class Dumped:
         """Return none."""
         return ()
 
+    def ipsec(self) -> None:
+        """Return no socket, as a kernel without IPsec."""
+
     def state(self, link: Link, compared: object = None) -> LinkState:
         """Return nothing but the link."""
         return LinkState(link)
