@@ -98,13 +98,14 @@ def test_scan_starts_after_a_quiet_period_without_events(bench: Bench) -> None:
 def test_scan_starts_within_the_limit_while_events_continue(bench: Bench) -> None:
     async def scenario() -> None:
         async with bench.running():
-            start = bench.clock()
-            while len(bench.published) == 1:
+            for _ in range(round(2 * MAX_DELAY_S / DEBOUNCE_S) + 1):
                 bench.host.announce()
                 await asyncio.sleep(0.002)
                 bench.clock.pass_time(DEBOUNCE_S / 2)
                 await asyncio.sleep(0.002)
-            assert bench.clock() - start <= MAX_DELAY_S + DEBOUNCE_S
+
+            # The clock stands still now; the scan runs on a thread and may take longer.
+            await bench.until(lambda: len(bench.published) > 1)
 
     finish(scenario())
 
