@@ -44,9 +44,9 @@ def _first_argument(tokens: list[str]) -> str:
 
 def _last_argument(tokens: list[str]) -> str:
     """Return the last token before the parenthesis that closes, if it is a whole argument."""
-    depth = 1
-    for place, text in enumerate(tokens):
-        depth += (text == "(") - (text == ")")
-        if not depth:
-            return tokens[place - 1] if place > 1 and tokens[place - 2] == "," else ""
-    return ""
+    depth, end = 1, 0
+    while depth:  # in a valid expression each parenthesis is closed
+        depth += (tokens[end] == "(") - (tokens[end] == ")")
+        end += 1
+    *_, separator, last = ["", "", *tokens[: end - 1]]
+    return last if separator == "," else ""

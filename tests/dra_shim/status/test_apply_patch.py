@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from dra_shim.kubeapi import Cause, InvalidError
-from dra_shim.status.apply_patch import claim_document, is_kept, missing_permission
+from dra_shim.status.apply_patch import (
+    claim_document,
+    is_kept,
+    is_owned_by_pod,
+    missing_permission,
+)
 from dra_shim.status.conditions import Condition, DeviceStatus, device_statuses
 from dranet_nri.errors import ConfigError
 from tests.dra_shim.status.records import STAMP, attachment, given, held, moved, nic, one
@@ -212,3 +217,22 @@ def test_missing_right_is_distinguished_from_an_invalid_status() -> None:
         "grant associated-node:patch on resourceclaims/driver"
     )
     assert missing_permission(wrong) == ""
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        [],
+        [{"kind": "Pod"}],
+        [{"kind": "Pod", "controller": False}],
+        [{"kind": "Job", "controller": True}],
+    ],
+)
+def test_claim_of_a_template_is_owned_by_its_pod(owners: list[dict[str, object]]) -> None:
+    document = claim("nic-0")
+    document["metadata"]["ownerReferences"] = owners
+    assert not is_owned_by_pod(document)
+
+    owners.append({"kind": "Pod", "controller": True})
+
+    assert is_owned_by_pod(document)

@@ -4,7 +4,7 @@ from math import inf, nan
 
 import pytest
 
-from dranet_nri.component.metrics import Counter, Gauge, Histogram, exposition
+from dranet_nri.component.metrics import Counter, Gauge, Histogram, exposition, families_of
 from tests.fakes.scrape import Scrape
 
 
@@ -99,3 +99,14 @@ def test_nan_is_exposed_as_nan() -> None:
     gauge.set(nan)
 
     assert gauge.text().endswith("\ng NaN\n")
+
+
+def test_families_are_those_of_the_objects_in_the_order_of_definition() -> None:
+    class Part:
+        def __init__(self, *names: str) -> None:
+            self.calls, self.size = (Gauge(name, "A.") for name in names)
+            self.other = "c"
+
+    families = families_of(Part("b", "a"), Part("d", "c"))
+
+    assert [family.text().split()[2] for family in families] == ["b", "a", "d", "c"]

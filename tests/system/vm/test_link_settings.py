@@ -106,7 +106,7 @@ def test_existing_vrf_of_the_pod_is_used_if_its_table_matches(host: Rails) -> No
     subprocess.run(("modprobe", "vrf"), check=True)
     host.ip("link add blue type vrf table 77", pod=0)
 
-    with pytest.raises(AttachError, match=r"EEXIST.* the table of that VRF in interface\.vrf"):
+    with pytest.raises(AttachError, match=r"EEXIST.* interface\.vrf, or the table of that VRF"):
         host.attach("nic0", config=config({"vrf": {"name": "blue", "table": 78}}))
     record = host.attach("nic0", config=config({"vrf": {"name": "blue", "table": 77}}))
 
