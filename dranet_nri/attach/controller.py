@@ -273,7 +273,8 @@ class AttachController:
                 current.phase is Phase.ATTACHED and attachment.phase is not Phase.ATTACHED
             )
             if current.phase is not Phase.HOME and not attached_since:
-                await self._detach_locked(current)
+                with self.gate.fs.freed_later():
+                    await self._detach_locked(current)
 
     async def _detach_locked(self, attachment: Attachment) -> Attachment:
         close_error = self.gate.try_close(attachment.claim.uid)
@@ -288,15 +289,14 @@ class AttachController:
         self.watchdog.record_close_error(record.claim.uid, close_error)
         if not close_error:  # else the spec still names these files
             self.gate.remove_metadata(record.claim.uid)
+        owner = {"pod": str(record.pod), "claim": str(record.claim)}
         if record.phase is Phase.HOME:
-            self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
+            self.log.info("detached", **owner)
             return record
         release = self.netns_refs.release_if_expired if netns_exists else self.netns_refs.release
         release(record.netns)
         reason = record.failure.message if record.failure else "not returned by the kernel yet"
-        self.log.warning(
-            "device not restored yet", pod=str(record.pod), claim=str(record.claim), reason=reason
-        )
+        self.log.warning("device not restored yet", **owner, reason=reason)
         return record
 
     async def verify(self, attachment: Attachment, allocation: Allocation | None) -> None:

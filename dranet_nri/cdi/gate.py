@@ -78,12 +78,11 @@ class Gate:
         remove(self.fs, self.spec_path(claim_uid), durable=False)
 
     def remove_metadata(self, claim_uid: str) -> None:
-        """Remove the metadata files of a closed gate, and free what was removed. Idempotent.
+        """Remove the metadata files of a closed gate. Idempotent.
 
         Not part of closing, which precedes the move of a device; see DeferredFileSystem.
         """
         shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)
-        self.fs.free()
 
     def remove(self, claim_uid: str) -> None:
         """Remove all files of the claim. Idempotent.

@@ -11,7 +11,8 @@ Rules:
 import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,7 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLO
 _OVERWRITE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_MAX_REMOVED: Final = 64  # descriptors, if nobody calls free
+_MAX_REMOVED: Final = 64  # descriptors, if a restore does not end
 _REPLACED_TRIES: Final = 100  # a writer would have to rename between open and fstat each time
 
 
@@ -64,12 +65,14 @@ class FileSystem:
         finally:
             os.close(descriptor)
 
-    def free(self) -> None:
-        """Free the files that were replaced or removed, if that was deferred."""
+    @contextmanager
+    def freed_later(self) -> Iterator[None]:
+        """Keep files that are replaced or removed meanwhile until the end, where supported."""
+        yield
 
 
 class DeferredFileSystem(FileSystem):
-    """File system that frees replaced and removed files later, in `free`.
+    """File system that keeps replaced and removed files while a device is restored.
 
     Freeing an inode queues an RCU callback. A device that moves to another network namespace soon
     after would wait one more grace period for it (rcu_barrier in __dev_change_net_namespace,
@@ -79,6 +82,7 @@ class DeferredFileSystem(FileSystem):
     def __init__(self) -> None:
         """Prepare."""
         self._removed: list[int] = []
+        self._users = 0
 
     def replace(self, source: Path, target: Path) -> None:
         """See FileSystem."""
@@ -90,17 +94,29 @@ class DeferredFileSystem(FileSystem):
         self._keep(path)
         super().unlink(path)
 
-    def free(self) -> None:
-        """See FileSystem."""
+    @contextmanager
+    def freed_later(self) -> Iterator[None]:
+        """See FileSystem. To be used on one thread."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._free()
+
+    def _keep(self, path: Path) -> None:
+        if not self._users:
+            return
+        if len(self._removed) >= _MAX_REMOVED:
+            self._free()
+        with suppress(OSError):  # it does not exist
+            self._removed.append(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+
+    def _free(self) -> None:
         while self._removed:
             with suppress(IndexError):  # another thread frees, too
                 os.close(self._removed.pop())
-
-    def _keep(self, path: Path) -> None:
-        if len(self._removed) >= _MAX_REMOVED:
-            self.free()
-        with suppress(OSError):  # it does not exist
-            self._removed.append(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
 
 
 def _write(file: FileIO, data: bytes) -> None:

@@ -124,23 +124,35 @@ def removed_and_open(directory: Path) -> int:
 def test_deferred_file_system_frees_replaced_and_removed_files_later(tmp_path: Path) -> None:
     fs = DeferredFileSystem()
     save(fs, tmp_path / "claim.json", b"old record")
+    with fs.freed_later(), fs.freed_later():
+        save(fs, tmp_path / "claim.json", b"new record")
+        remove(fs, tmp_path / "claim.json")
+        remove(fs, tmp_path / "claim.json")
+
+        assert names(tmp_path) == []
+        assert removed_and_open(tmp_path) == 2
+    assert removed_and_open(tmp_path) == 0
+
+
+def test_deferred_file_system_frees_files_at_once_without_a_restore(tmp_path: Path) -> None:
+    fs = DeferredFileSystem()
+    with fs.freed_later():
+        pass
+
+    save(fs, tmp_path / "claim.json", b"old record")
     save(fs, tmp_path / "claim.json", b"new record")
     remove(fs, tmp_path / "claim.json")
-    remove(fs, tmp_path / "claim.json")
 
-    assert names(tmp_path) == []
-    assert removed_and_open(tmp_path) == 2
-    fs.free()
     assert removed_and_open(tmp_path) == 0
 
 
 def test_deferred_file_system_has_a_limit_of_open_files(tmp_path: Path) -> None:
     fs = DeferredFileSystem()
 
-    for _ in range(200):
-        save(fs, tmp_path / "claim.json", b"record")
-        assert removed_and_open(tmp_path) <= 64
-    fs.free()
+    with fs.freed_later():
+        for _ in range(200):
+            save(fs, tmp_path / "claim.json", b"record")
+            assert removed_and_open(tmp_path) <= 64
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o644])
