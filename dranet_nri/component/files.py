@@ -112,6 +112,8 @@ class DeferredFileSystem(FileSystem):
             self._free()
         with suppress(OSError):  # it does not exist
             self._removed.append(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+        if not self._users:  # another thread ended the restore meanwhile
+            self._free()
 
     def _free(self) -> None:
         while self._removed:

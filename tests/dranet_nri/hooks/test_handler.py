@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from errno import EBUSY
 
 import pytest
 
 from dranet_nri.cdi.names import cdi_ids
+from dranet_nri.component.files import FileSystem
 from dranet_nri.errors import AttachError, DranetError, RefusedError
 from dranet_nri.model import (
     Container,
@@ -54,6 +57,27 @@ def test_stopped_pod_leaves_the_host_restored_and_the_gate_closed(node: Node) ->
     assert node.phase(claim) is Phase.HOME
     assert not node.gate_open(claim)
     assert not node.kernel.held
+
+
+def test_removed_files_are_kept_until_the_nic_is_restored(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Freeing them before the move would delay it."""
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    states: list[tuple[bool, bool]] = []
+
+    @contextmanager
+    def freed_later(_: FileSystem) -> Iterator[None]:
+        states.append((node.gate_open(claim), node.at_home(1)))
+        yield
+        states.append((node.gate_open(claim), node.at_home(1)))
+
+    monkeypatch.setattr(FileSystem, "freed_later", freed_later)
+    node.stop_pod(pod)
+
+    assert states == [(True, False), (False, True)]
 
 
 def test_record_is_removed_after_the_release_of_a_restored_claim(node: Node) -> None:

@@ -5,6 +5,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,24 @@ def test_deferred_file_system_frees_files_at_once_without_a_restore(tmp_path: Pa
     save(fs, tmp_path / "claim.json", b"old record")
     save(fs, tmp_path / "claim.json", b"new record")
     remove(fs, tmp_path / "claim.json")
+
+    assert removed_and_open(tmp_path) == 0
+
+
+def test_file_that_is_removed_while_the_restore_ends_is_freed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, restore, real_open = DeferredFileSystem(), ExitStack(), os.open
+    save(fs, tmp_path / "claim.json", b"record")
+    restore.enter_context(fs.freed_later())
+
+    def open_late(path: Path, flags: int) -> int:
+        descriptor = real_open(path, flags)
+        restore.close()
+        return descriptor
+
+    monkeypatch.setattr("dranet_nri.component.files.os.open", open_late)
+    fs.unlink(tmp_path / "claim.json")
 
     assert removed_and_open(tmp_path) == 0
 
