@@ -1,7 +1,6 @@
 """Attach and detach of NICs: against netlink messages alone, and within a call of a runtime."""
 
 import gc
-import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Allocation, Attachment, NetnsId, Phase
 from dranet_nri.model import Pod as SandboxPod
 from dranet_nri.state.store import AllocationStore, AttachmentStore
+from tests.bench.drivers import drift
 from tests.bench.floor import MESSAGES, Side, Wire, transfer
 from tests.bench.nics import allocation, make_wires
 from tests.bench.table import Row, ms, print_now, spread
@@ -71,15 +71,10 @@ class Measured:
 
 def timed(work: Callable[[], object], into: list[float]) -> None:
     """Run work and note the seconds it took."""
-    drift()
+    drift(BEAT_S)
     begin = time.perf_counter()
     work()
     into.append(time.perf_counter() - begin)
-
-
-def drift() -> None:
-    """Wait for a random time, so that no side always starts right after a grace period."""
-    time.sleep(random.uniform(0, BEAT_S))
 
 
 class Counted:
@@ -92,7 +87,7 @@ class Counted:
 
     def run(self, work: Callable[[], object]) -> Round:
         """Run work; what it sends is counted while `counting` lasts."""
-        drift()
+        drift(BEAT_S)
         self._seconds = self._cpu = 0.0
         begin, begin_cpu = time.perf_counter(), time.thread_time()
         work()

@@ -340,7 +340,7 @@ def addresses(number: int) -> tuple[str, str, str, str]:
 
 
 def drift(longest_s: float) -> None:
-    """Let a random time pass, so that no side always meets the same point of a grace period."""
+    """Wait for a random time, so that no side always starts at the same point of a grace period."""
     time.sleep(random.uniform(0, longest_s))
 
 
