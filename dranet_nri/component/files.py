@@ -76,7 +76,9 @@ class DeferredFileSystem(FileSystem):
 
     Freeing an inode queues an RCU callback. A device that moves to another network namespace soon
     after would wait one more grace period for it (rcu_barrier in __dev_change_net_namespace,
-    net/core/dev.c). An open descriptor delays it. Thread-safe.
+    net/core/dev.c). An open descriptor delays it. A lookup of an absent file on tmpfs or procfs
+    frees a directory entry in the same way, so hooks look up no absent file before a move.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -139,9 +141,8 @@ def save(
         OSError: the write failed; path has either content, and no staged file is left.
     """
     staged = path.with_name(f".{path.name}{STAGED_SUFFIX}")
-    fs.unlink(staged)  # a crash may have left one
     try:
-        fs.write(staged, data, mode, durable=durable)
+        _stage(fs, staged, data, mode, durable=durable)
         fs.replace(staged, path)
     except BaseException:
         with suppress(OSError):
@@ -149,6 +150,19 @@ def save(
         raise
     if durable:
         fs.sync_directory(path.parent)
+
+
+def _stage(fs: FileSystem, staged: Path, data: bytes, mode: int, *, durable: bool) -> None:
+    """Write the staged file, in place of one that a crash left.
+
+    Such a file is not looked up before, because a failed lookup delays a move; see
+    DeferredFileSystem.
+    """
+    try:
+        fs.write(staged, data, mode, durable=durable)
+    except FileExistsError:
+        fs.unlink(staged)
+        fs.write(staged, data, mode, durable=durable)
 
 
 def remove(fs: FileSystem, path: Path, *, durable: bool = True) -> None:
