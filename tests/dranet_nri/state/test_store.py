@@ -188,7 +188,7 @@ def test_failed_put_leaves_the_old_or_the_new_record(directory: Path) -> None:
             else:
                 break
 
-    assert n == 5
+    assert n == 4
     assert on_disk(directory) == (NEW,)
 
 
@@ -204,7 +204,7 @@ def test_put_after_a_crash_at_any_step_succeeds(directory: Path) -> None:
             else:
                 break
 
-    assert n == 5
+    assert n == 4
     with AllocationStore(directory) as store:
         assert store.records() == (NEW,)
         assert {path.name for path in directory.iterdir()} == {"a.json", ".lock"}
