@@ -83,8 +83,8 @@ class DeferredFileSystem(FileSystem):
 
     Freeing an inode queues an RCU callback. A device that moves to another network namespace soon
     after would wait one more grace period for it (rcu_barrier in __dev_change_net_namespace,
-    net/core/dev.c). An open descriptor delays it. A lookup of an absent path on tmpfs or procfs, and
-    a rename to one, free a directory entry in the same way, so hooks avoid both before a move.
+    net/core/dev.c). An open descriptor delays it. A lookup of an absent path on tmpfs or procfs,
+    and a rename to one, free a directory entry in the same way, so hooks avoid both before a move.
     Thread-safe.
     """
 
