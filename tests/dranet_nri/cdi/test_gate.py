@@ -258,7 +258,7 @@ def test_failed_open_never_leaves_a_spec_with_missing_files(
         if not fs.broke:
             break
 
-    assert n == 10, "three calls for each of three files failed in turn"
+    assert n == 7, "two calls for each of three files failed in turn"
 
 
 def test_failed_rewrite_leaves_the_old_or_the_new_spec(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_failed_rewrite_leaves_the_old_or_the_new_spec(tmp_path: Path) -> None:
         if not fs.broke:
             break
 
-    assert n == 7, "three calls for each of two files failed in turn"
+    assert n == 5, "two calls for each of two files failed in turn"
     assert files_in(tmp_path / "7")[f"cdi/dra.net-{UID}.json"] == spec(tmp_path / "7", RENAMED)
 
 
