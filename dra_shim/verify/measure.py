@@ -82,6 +82,7 @@ def measure(
         phases = PairChecks(runner, plan.bars, plan.durations).phases()
         rounds = rounds_of(workers, facts, full=plan.full)
         lines += _without_peer(workers, rounds)
+        progress(_plan_text(rounds, phases))
         for number, pairs in enumerate(rounds, 1):
             progress(f"round {number} of {len(rounds)}: {_names(pairs)}")
             for phase in phases:
@@ -102,8 +103,8 @@ def rounds_of(
     """Return the pairs of NICs in rounds, in which no card is in two pairs.
 
     Args:
-        workers: the pods. A pair is of one rail: NICs of one name if the pods have different
-            numbers of NICs, otherwise NICs at one place in the order of the rails.
+        workers: the pods. A pair is of one rail: NICs of one name. Between pods with the same
+            number of NICs and no common name, a pair is of NICs at one place in their order.
         facts: interfaces and RDMA devices of each pod.
         full: all pairs of pods, otherwise each pod with the next one.
     """
@@ -124,13 +125,11 @@ def rounds_of(
 
 def _rails(one: Sequence[NicEnd], other: Sequence[NicEnd]) -> Iterator[tuple[NicEnd, NicEnd]]:
     """Yield the NICs of two pods that meet."""
-    if len(one) == len(other):
-        yield from zip(one, other, strict=True)
-        return
     by_name = {end.nic.interface or end.nic.rdma: end for end in other}
-    for end in one:
-        if (peer := by_name.get(end.nic.interface or end.nic.rdma)) is not None:
-            yield end, peer
+    found = [(end, by_name.get(end.nic.interface or end.nic.rdma)) for end in one]
+    pairs = [(end, peer) for end, peer in found if peer is not None]
+    # Counts alone do not tell: each pod may lack the NIC of another rail.
+    yield from pairs if pairs or len(one) != len(other) else zip(one, other, strict=True)
 
 
 def _without_peer(workers: Sequence[WorkerPod], rounds: Sequence[Round[NicEnd]]) -> Iterator[Line]:
@@ -154,6 +153,13 @@ def _run_phase(
         if not phase.gate or all(line.outcome is Outcome.PASSED for line in lines)
     ]
     return [line for lines in found for line in lines], continuing
+
+
+def _plan_text(rounds: Sequence[Round[NicEnd]], phases: Sequence[CheckPhase]) -> str:
+    """Return the number of pairs, and the longest duration on a healthy network."""
+    seconds = len(rounds) * sum(phase.seconds for phase in phases)
+    text = f"{seconds / 60:.0f} min" if seconds > 120 else f"{seconds:.0f} s"
+    return f"pairs of NICs: {sum(map(len, rounds))}, rounds: {len(rounds)}, at most {text}"
 
 
 def _names(pairs: Round[NicEnd]) -> str:

@@ -205,6 +205,15 @@ def test_matrix_cell_has_the_colour_of_the_worst_check() -> None:
     assert cells["reach: not measured"] == COLOURS[Outcome.NOT_MEASURED]
 
 
+def test_matrix_of_a_large_cluster_has_cells_of_measured_pairs_only() -> None:
+    names = [f"node-{node}/net{rail}" for node in range(64) for rail in range(8)]
+    lines = [passed("tcp", name, names[number - 8]) for number, name in enumerate(names)]
+
+    root = ET.fromstring(draw(lines))
+
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}g"))) == len(names)
+
+
 def test_names_of_a_matrix_are_not_cut() -> None:
     source = f"{'w' * 63}/{'w' * 15}"  # the longest names of a node and an interface
 

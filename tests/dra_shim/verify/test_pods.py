@@ -3,42 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from dra_shim.verify.documents import Document, PodRequirements
 from dra_shim.verify.kubectl import Kubectl, KubectlError
 from dra_shim.verify.pods import running_pods
+from dra_shim.verify.types import Outcome
 
 REQUIREMENTS = PodRequirements("image", "nic.dra.net", 0, "gpu.nvidia.com", 0)
+READY = {"type": "Ready", "status": "True"}
 UNREADY = {"type": "Ready", "status": "False", "message": "containers with unready status"}
 NO_SHELL = {"terminated": {"reason": "StartError", "message": "no shell in the image"}}
 PULLING = {"waiting": {"reason": "ImagePullBackOff"}}
 
 
+def pod_of(name: str, phase: str, *conditions: Document, state: Document) -> Document:
+    """Return a pod with one claim."""
+    return {
+        "metadata": {"name": name},
+        "spec": {"nodeName": f"node of {name}"},
+        "status": {
+            "phase": phase, "conditions": conditions, "containerStatuses": [{"state": state}],
+            "podIP": "10.0.0.1",
+            "resourceClaimStatuses": [{"name": "nics", "resourceClaimName": "nics"}],
+        },
+    }  # fmt: skip
+
+
 class Cluster(Kubectl):
-    """A cluster whose API has a version, and whose pods do not become ready.
+    """A cluster whose API has a version, and whose pods stay as they are.
 
     Args:
         version: of the slices.
-        phase: of the pods.
-        state: of their containers.
+        pods: its pods.
     """
 
-    def __init__(self, version: str, phase: str, state: Document) -> None:
+    def __init__(self, version: str, *pods: Document) -> None:
         super().__init__("", "", "dranet-verify-x")
         self.version = version
-        self.pod: Document = {
-            "metadata": {"name": "verify-0"},
-            "status": {
-                "phase": phase, "conditions": [UNREADY], "containerStatuses": [{"state": state}],
-            },
-        }  # fmt: skip
+        self.pods = [*pods]
         self.calls: list[str] = []
 
     def get(self, *words: str) -> list[Document]:
-        """Return a slice, or the pod."""
-        return [{"apiVersion": self.version}] if words == ("resourceslices",) else [self.pod]
+        """Return a slice without devices, the pods, or their claim."""
+        spec = {"driver": "dra.net", "pool": {"name": "a"}}
+        return {
+            "resourceslices": [{"apiVersion": self.version, "spec": spec}],
+            "pods": self.pods,
+            "resourceclaims": [{"metadata": {"name": "nics"}}],
+        }[words[0]]
 
     def create(self, documents: Sequence[Document]) -> None:
         """Remember the kinds and versions."""
@@ -50,11 +65,14 @@ class Cluster(Kubectl):
 
 
 def test_failed_pod_ends_the_verification_at_once_and_nothing_is_left() -> None:
-    cluster = Cluster("resource.k8s.io/v1beta1", "Failed", NO_SHELL)
+    broken = pod_of("verify-0", "Failed", UNREADY, state=NO_SHELL)
+    cluster = Cluster("resource.k8s.io/v1beta1", broken)
     pods = running_pods(cluster, "x", ["a", "b"], REQUIREMENTS, 3600, lambda text: None)
 
     with (
-        pytest.raises(KubectlError, match="pod verify-0 is not ready: no shell in the image"),
+        pytest.raises(
+            KubectlError, match="pod verify-0 on node a is not ready: no shell in the image"
+        ),
         pods,
     ):
         pass
@@ -71,8 +89,44 @@ def test_failed_pod_ends_the_verification_at_once_and_nothing_is_left() -> None:
     ],
 )
 def test_reason_of_an_unready_pod_is_that_of_its_container(state: Document, reason: str) -> None:
-    cluster = Cluster("resource.k8s.io/v1", "Pending", state)
+    cluster = Cluster("resource.k8s.io/v1", pod_of("verify-0", "Pending", UNREADY, state=state))
     pods = running_pods(cluster, "x", ["a", "b"], REQUIREMENTS, 0, lambda text: None)
 
-    with pytest.raises(KubectlError, match=f"pod verify-0 is not ready: .*{reason}; free"), pods:
+    expected = f"pod verify-0 on node a is not ready: .*{reason}; free"
+    with pytest.raises(KubectlError, match=expected), pods:
         pass
+
+
+def test_pods_that_are_not_ready_do_not_end_the_verification() -> None:
+    ready = [
+        pod_of(f"verify-{number}", "Running", READY, state={"running": {}}) for number in (0, 2)
+    ]
+    cluster = Cluster(
+        "resource.k8s.io/v1", *ready, pod_of("verify-1", "Failed", UNREADY, state=NO_SHELL)
+    )
+    progress: list[str] = []
+
+    with running_pods(cluster, "x", ["a", "b", "c", "d"], REQUIREMENTS, 0, progress.append) as pods:
+        workers, lines = pods
+
+    assert [worker.pod for worker in workers] == ["verify-0", "verify-2"]
+    assert [(line.source, line.outcome) for line in lines] == [
+        ("b", Outcome.FAILED), ("d", Outcome.FAILED),
+    ]  # fmt: skip
+    assert "no shell in the image" in lines[0].meaning
+    assert "verify-3 on node d is not ready: it was deleted" in lines[1].meaning
+    assert progress[0] == "2 of 4 pods are ready"
+
+
+def test_objects_of_the_users_pod_are_created_before_the_pods() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry"}}
+    cluster = Cluster("resource.k8s.io/v1")
+    requirements = replace(REQUIREMENTS, others=(secret,))
+
+    with (
+        pytest.raises(KubectlError),
+        running_pods(cluster, "x", ["a", "b"], requirements, 0, lambda text: None),
+    ):
+        pass
+
+    assert cluster.calls.index("Secret v1") < cluster.calls.index("Pod v1")
