@@ -155,8 +155,9 @@ def _measure(
         shells.close()  # so that the measurements end and the clean-up runs
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as with `nohup`
+            signal.signal(number, interrupt)
     with (
         running_pods(kubectl, namespace, nodes, requirements, args.timeout, progress) as pods,
         closing(shells),

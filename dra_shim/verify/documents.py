@@ -211,6 +211,14 @@ def nodes_of(slices: Sequence[Document]) -> list[str]:
     )
 
 
+def is_reported(claim: Document) -> bool:
+    """Return whether the status of a claim has all its NICs."""
+    status = claim.get("status", {})
+    results = status.get("allocation", {}).get("devices", {}).get("results", [])
+    reported = {_key(state) for state in status.get("devices", [])}
+    return {_key(found) for found in results if found["driver"] == DRIVER_NAME} <= reported
+
+
 def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> WorkerPod:
     """Return a pod with its NICs, by its claim and the slices.
 

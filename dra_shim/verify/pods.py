@@ -11,6 +11,7 @@ from dra_shim.verify.documents import (
     CLAIM,
     Document,
     PodRequirements,
+    is_reported,
     namespace_document,
     pod_document,
     program_document,
@@ -24,6 +25,10 @@ from dra_shim.verify.types import Line, WorkerPod
 
 POLL_S = 1.0
 DELETE_LIMIT_S = 120.0
+NOT_REPORTED = (
+    "its claim has no status of the NICs: read the log of the driver on the node; Kubernetes 1.32 "
+    "needs the feature gate DRAResourceClaimDeviceStatus"
+)
 NO_TOOLS = "its container runs, and the programs are not installed yet"
 
 
@@ -66,8 +71,10 @@ def running_pods(
         kubectl.create([template, *programs, *requirements.others, *pods])
         yield _ready_workers(kubectl, node_of_pod, limit_s, progress)
     finally:
-        progress("deleting the pods and their claims")
-        kubectl.delete_namespace(namespace, DELETE_LIMIT_S)
+        try:
+            progress(f"deleting the namespace {namespace} with the pods and their claims")
+        finally:  # also if nothing reads the progress any more
+            kubectl.delete_namespace(namespace, DELETE_LIMIT_S)
 
 
 def _ready_workers(
@@ -84,7 +91,8 @@ def _ready_workers(
     until, before = time.monotonic() + limit_s, -1
     while True:
         pods = {str(pod["metadata"]["name"]): pod for pod in kubectl.get("pods")}
-        ready = [name for name in nodes if name in pods and _is_ready(pods[name])]
+        claims = {str(claim["metadata"]["name"]): claim for claim in kubectl.get("resourceclaims")}
+        ready = [name for name in nodes if name in pods and not _why_not_ready(pods[name], claims)]
         ended = [name for name, pod in pods.items() if pod["status"].get("phase") == "Failed"]
         if len(ready) != before:
             progress(f"{len(ready)} of {len(nodes)} pods are ready")
@@ -95,7 +103,7 @@ def _ready_workers(
             break
         time.sleep(POLL_S)
     reasons = {
-        name: f"pod {name} on node {node} is not ready: {_why_not_ready(pods.get(name))}"
+        name: f"pod {name} on node {node} is not ready: {_why_not_ready(pods.get(name), claims)}"
         for name, node in nodes.items()
         if name not in ready
     }
@@ -105,29 +113,28 @@ def _ready_workers(
         replace(failed("pod", "no-pod", nodes[name]), meaning=reason)
         for name, reason in reasons.items()
     ]
-    return _workers_of(kubectl, [pods[name] for name in ready]), lines
-
-
-def _workers_of(kubectl: Kubectl, pods: Sequence[Document]) -> list[WorkerPod]:
     slices = kubectl.get("resourceslices")
-    claims = {claim["metadata"]["name"]: claim for claim in kubectl.get("resourceclaims")}
-    return [
-        worker_of(pod, claims[status["resourceClaimName"]], slices)
-        for pod in pods
+    return [worker_of(pods[name], _claim_of(pods[name], claims), slices) for name in ready], lines
+
+
+def _claim_of(pod: Document, claims: Mapping[str, Document]) -> Document:
+    """Return the claim of a pod's NICs; the Pod of --pod may have others."""
+    (name,) = (
+        status["resourceClaimName"]
         for status in pod["status"]["resourceClaimStatuses"]
-        if status["name"] == CLAIM  # the Pod of --pod may have others
-    ]
+        if status["name"] == CLAIM
+    )
+    return claims[name]
 
 
-def _is_ready(pod: Document) -> bool:
-    conditions = pod["status"].get("conditions", [])
-    return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)
-
-
-def _why_not_ready(pod: Document | None) -> str:
-    """Return the reason of scheduler or kubelet in one line."""
+def _why_not_ready(pod: Document | None, claims: Mapping[str, Document]) -> str:
+    """Return the reason of scheduler, kubelet or driver in one line; "" for a ready pod."""
     if pod is None:
         return "it was deleted, as by the drain of its node"
+    conditions = pod["status"].get("conditions", [])
+    if any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions):
+        # The driver reports after the pod's start; a NIC without a name would not be measured.
+        return "" if is_reported(_claim_of(pod, claims)) else NOT_REPORTED
     causes = [
         NO_TOOLS if kind == "running" else state.get("message") or state["reason"]
         for container in pod["status"].get("containerStatuses", [])
@@ -135,7 +142,7 @@ def _why_not_ready(pod: Document | None) -> str:
     ]
     reasons = [
         entry["message"]
-        for entry in pod["status"].get("conditions", [])
+        for entry in conditions
         if entry["status"] == "False" and entry.get("message")
     ]
     text = " ".join([*causes, *reasons][:1]) or "the scheduler has not seen it yet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,15 +56,19 @@ class Cluster:
 
 
 @pytest.fixture(autouse=True)
-def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace kubectl, and the measurement by one passed check."""
+def handled(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Replace kubectl, and the measurement by one passed check; return the handled signals."""
+    handled: set[int] = set()
     monkeypatch.setattr("dra_shim.commands.verify.Kubectl", Cluster)
-    monkeypatch.setattr("dra_shim.commands.verify.signal.signal", lambda *_: None)
+    monkeypatch.setattr(
+        "dra_shim.commands.verify.signal.signal", lambda number, _: handled.add(number)
+    )
 
     def measured(*_: object) -> list[Line]:
         return [passed("tcp", "a/net1", "b/net1")]
 
     monkeypatch.setattr("dra_shim.commands.verify.measure", measured)
+    return handled
 
 
 def test_report_is_printed_although_the_clean_up_fails(
@@ -77,6 +82,21 @@ def test_report_is_printed_although_the_clean_up_fails(
     assert "PASSED: 0 failed, 0 not measured, 1 passed." in output.out
     assert "still exists after 120 s" in output.err
     assert "a/net1" in svg.read_text()
+
+
+def test_lost_terminal_ends_the_pods_too(
+    monkeypatch: pytest.MonkeyPatch, handled: set[int]
+) -> None:
+    main(["verify"])
+    assert handled == {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+    handled.clear()
+    ignored = {signal.SIGHUP: signal.SIG_IGN}  # as with `nohup`
+    monkeypatch.setattr(
+        "dra_shim.commands.verify.signal.getsignal", lambda number: ignored.get(number)
+    )
+    main(["verify"])
+    assert handled == {signal.SIGINT, signal.SIGTERM}
 
 
 @pytest.mark.parametrize(

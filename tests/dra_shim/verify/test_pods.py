@@ -27,7 +27,7 @@ def pod_of(name: str, phase: str, *conditions: Document, state: Document) -> Doc
         "status": {
             "phase": phase, "conditions": conditions, "containerStatuses": [{"state": state}],
             "podIP": "10.0.0.1",
-            "resourceClaimStatuses": [{"name": "nics", "resourceClaimName": "nics"}],
+            "resourceClaimStatuses": [{"name": "nics", "resourceClaimName": f"{name}-nics"}],
         },
     }  # fmt: skip
 
@@ -38,7 +38,12 @@ class Cluster(Kubectl):
     Args:
         version: of the slices.
         pods: its pods.
+
+    Attributes:
+        silent: pods whose NICs the driver has not reported.
     """
+
+    silent: Sequence[str] = ()
 
     def __init__(self, version: str, *pods: Document) -> None:
         super().__init__("", "", "dranet-verify-x")
@@ -52,8 +57,17 @@ class Cluster(Kubectl):
         return {
             "resourceslices": [{"apiVersion": self.version, "spec": spec}],
             "pods": self.pods,
-            "resourceclaims": [{"metadata": {"name": "nics"}}],
+            "resourceclaims": [self.claim_of(pod["metadata"]["name"]) for pod in self.pods],
         }[words[0]]
+
+    def claim_of(self, pod: str) -> Document:
+        """Return the claim of a pod: one NIC, and the NIC's status unless it is silent."""
+        device = {"driver": "dra.net", "pool": "a", "device": "nic"}
+        status = {
+            "allocation": {"devices": {"results": [device]}},
+            "devices": [] if pod in self.silent else [device],
+        }
+        return {"metadata": {"name": f"{pod}-nics"}, "status": status}
 
     def create(self, documents: Sequence[Document]) -> None:
         """Remember the kinds and versions."""
@@ -116,6 +130,35 @@ def test_pods_that_are_not_ready_do_not_end_the_verification() -> None:
     assert "no shell in the image" in lines[0].meaning
     assert "verify-3 on node d is not ready: it was deleted" in lines[1].meaning
     assert progress[0] == "2 of 4 pods are ready"
+
+
+def test_pod_whose_nics_are_not_reported_is_not_measured() -> None:
+    pods = [
+        pod_of(f"verify-{number}", "Running", READY, state={"running": {}}) for number in range(3)
+    ]
+    cluster = Cluster("resource.k8s.io/v1", *pods)
+    cluster.silent = ["verify-1"]
+
+    with running_pods(cluster, "x", "abc", REQUIREMENTS, 0, lambda text: None) as (workers, lines):
+        pass
+
+    assert [worker.pod for worker in workers] == ["verify-0", "verify-2"]
+    assert "on node b is not ready: its claim has no status of the NICs" in lines[0].meaning
+
+
+def test_namespace_is_deleted_although_nothing_reads_the_progress() -> None:
+    cluster = Cluster("resource.k8s.io/v1")
+
+    def broken(text: str) -> None:
+        raise BrokenPipeError(text)
+
+    with (
+        pytest.raises(BrokenPipeError),
+        running_pods(cluster, "x", ["a", "b"], REQUIREMENTS, 0, broken),
+    ):
+        pass
+
+    assert cluster.calls[-1] == "delete x"
 
 
 def test_objects_of_the_users_pod_are_created_before_the_pods() -> None:
