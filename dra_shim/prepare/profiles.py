@@ -45,8 +45,8 @@ Layers = Mapping[tuple[str, str], tuple[Provided, ...]]  # (request, device)
 class CloudParameters(Protocol):
     """Source of parameters from the cloud."""
 
-    def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:
-        """Return the name of the cloud and its parameters for a device.
+    def parameters(self, device: Device, own: NetworkConfig) -> tuple[str, Mapping[str, object]]:
+        """Return the name of the cloud and its parameters for a device of a claim.
 
         Raises:
             CloudError: the parameters are not known yet.
@@ -135,7 +135,7 @@ class Providers:
         written: Mapping[str, object],
     ) -> tuple[Provided, ...]:
         try:
-            name, parameters = self.clouds.parameters(device)
+            name, parameters = self.clouds.parameters(device, own)
         except CloudError as error:
             raise NotYetError(str(error)) from error
         cloud = (Provided(f"cloud {name}, device {device.name}", parameters),) if parameters else ()
