@@ -331,7 +331,7 @@ def _net_device(cache: LinkCache, index: int, place: sysfs.NetParent) -> NetDevi
         dev_port=place.dev_port,
         port_name=host_link.port_name,
         speed_mbps=place.speed_mbps,
-        pinned=host_link.pinned,
+        pinned=host_link.pinned or place.wireless,
         also_lower=host_link.also_lower,
         tunnel_ends=host_link.tunnel_ends,
         unreadable=host_link.unreadable,

@@ -53,6 +53,25 @@ def test_vfs_on_two_sockets_have_their_numa_node_and_root_complex(tmp_path: Path
     assert devices["pci-0000-af-00-0"].attribute("dra.net/sriovVfs") == 1
 
 
+def test_wireless_interface_is_excluded_by_kernels_that_do_not_report_it(tmp_path: Path) -> None:
+    host = FakeSysfs(tmp_path)
+    for name, address in (("wlan0", "0000:00:04.0"), ("eth1", "0000:00:05.0")):
+        host.pci(address)
+        host.net(name, ("pci", address))
+    (tmp_path / "class/net/wlan0/phy80211").symlink_to("../../ieee80211/phy0")
+
+    inventory = inventory_of(
+        tmp_path,
+        Link(2, "wlan0", bus="pci", parent="0000:00:04.0"),
+        Link(3, "eth1", bus="pci", parent="0000:00:05.0"),
+    )
+
+    assert list(by_name(inventory)) == ["pci-0000-00-05-0"]
+    assert inventory.excluded == (
+        ("pci-0000-00-04-0", "wlan0: the kernel does not let it leave its network namespace"),
+    )
+
+
 def test_virtio_nic_is_one_device_with_its_function(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:00:03.0", driver="virtio-pci", ids="1af4:1041:1100")
