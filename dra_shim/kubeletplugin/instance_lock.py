@@ -44,7 +44,7 @@ async def only_instance(
     try:
         # On a full disk the line is missing, and the shim still unprepares claims of evicted pods.
         with suppress(OSError):
-            lock.write_text(f"{who}\n")
+            _write(lock, who)
         yield
     finally:
         plugin_lock.release()
@@ -52,3 +52,7 @@ async def only_instance(
 
 def _read(path: Path) -> str:
     return path.read_text(errors="replace").strip()
+
+
+def _write(path: Path, who: str) -> None:
+    path.write_text(f"{who}\n")
