@@ -373,7 +373,7 @@ def _in_use(
         owner = f"pod {attachment.pod}, which has not released it (claim {attachment.claim})"
         attached = attachment.phase in _ATTACHED_PHASES
         for device in attachment.devices:
-            if device.is_unrestored or (attached and not device.home):
+            if device.is_unrestored or (attached and not device.restored):
                 (shares if device.share_id else whole)[device.device.name] = owner
     for record in records:
         owner = f"claim {record.claim} of pod {record.pod}"

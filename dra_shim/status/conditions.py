@@ -169,7 +169,7 @@ def _claim_state(allocation: Allocation, attachment: Attachment | None) -> _Clai
             return _ClaimState(GATE_CLOSED, why)  # containers that list the claim are not created
         case Phase.ATTACHED:
             return _ClaimState()
-        case Phase.HOME:
+        case Phase.RESTORED:
             text = f"pod {attachment.pod} has ended, the device is back on the host"
             return _ClaimState(DETACHED, f"{text}; {why}" if why else text)
         case Phase.DETACHING:

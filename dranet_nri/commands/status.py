@@ -104,8 +104,8 @@ def _rows(
         owner = (str(record.pod), str(record.claim))
         reason = record.failure.message if record.failure else ""
         for device in record.devices:
-            state = "home" if device.home else str(record.phase)
-            waiting = record.phase is Phase.DETACHING and not device.home
+            state = "restored" if device.restored else str(record.phase)
+            waiting = record.phase is Phase.DETACHING and not device.restored
             why = reason or (_why_not_restored(record) if waiting else "")
             rows.append((device.device.name, state, *owner, device.pod_name, why))
     return sorted(rows)

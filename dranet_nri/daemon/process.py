@@ -150,7 +150,11 @@ class NriDaemon:
         """Remove gate files of a crash; a failure blocks no other work."""
         try:
             gate.clear(
-                {record.claim.uid for record in attachments.all() if record.phase is not Phase.HOME}
+                {
+                    record.claim.uid
+                    for record in attachments.all()
+                    if record.phase is not Phase.RESTORED
+                }
             )
         except OSError as error:
             self._log.warning("files of a crash not cleared", reason=str(error))

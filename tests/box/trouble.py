@@ -34,7 +34,7 @@ def absent(cri: Cri) -> Iterator[Plugin]:
     if not plugin.running:
         plugin.start(wait=False)
     try:
-        cri.remove_all()  # while a plugin is there that brings NICs home
+        cri.remove_all()  # while a plugin is there that restores NICs
     finally:
         plugin.stop()
         release_all()

@@ -287,7 +287,7 @@ class Node:
         """Whether the claim's CDI spec exists."""
         return self.gate.spec_path(claim.claim.uid).exists()
 
-    def at_home(self, number: int) -> bool:
+    def is_on_host(self, number: int) -> bool:
         """Whether the NIC is on the host as it was."""
         state = self.kernel.state(f"eth{number}")
         return (

@@ -1,7 +1,7 @@
 """Rows of hostile pods: each does one thing to its namespace, and ends.
 
 A row passes if the NIC is then on the host as it was or, where it no longer exists, that is
-reported; and if another NIC of the node goes to a pod and comes home in the meantime.
+reported; and if another NIC of the node moves into a pod and back in the meantime.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Row:
 
     @property
     def returns(self) -> bool:
-        """Whether the NIC comes home in the end."""
+        """Whether the NIC is restored in the end."""
         end = self.attack.end
         return end is End.RESTORED or (end is End.NESTED and self.environment.hardware)
 

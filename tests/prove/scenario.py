@@ -96,7 +96,7 @@ class CrashScenario:
             self.environment.whole[self.shape.name], observed_state.in_netns(self.netns)
         )
 
-    def problem_at_home(self) -> str:
+    def problem_on_host(self) -> str:
         """Return what is not as it was, "" if the host is and the gates are closed.
 
         Of a share nothing leaves the host, so the records are asked as well.
@@ -266,7 +266,7 @@ class CrashScenario:
                 runtime = await server.connection()
                 await runtime.handshake(listed)
                 await self._act(
-                    runtime, process, self.problem_in_pod if listed else self.problem_at_home
+                    runtime, process, self.problem_in_pod if listed else self.problem_on_host
                 )
         except ConnectionError:
             pass
@@ -316,12 +316,12 @@ class CrashScenario:
         while self.taken:
             host_setup.free_name(self.taken.pop())
 
-    async def _home(self, what: str) -> None:
+    async def _restored(self, what: str) -> None:
         """Wait until the host is as it was; first without the names that others have."""
         if self.taken:
             await self.until(self.problem_waiting, f"{what}, names taken")
             self.give_names_back()
-        await self.until(self.problem_at_home, what)
+        await self.until(self.problem_on_host, what)
 
     def _take_out(self) -> None:
         """Take the NICs out of the pod. Under another name than its own nobody knows a virtual
@@ -341,17 +341,17 @@ class CrashScenario:
             await runtime.handshake(self.pods[-1:] if listed else ())
             if listed:
                 if self.shape.act is Act.UNDO:
-                    await self.until(self.problem_at_home, "the refused pod lives")
+                    await self.until(self.problem_on_host, "the refused pod lives")
                 else:
                     await self.until(self.problem_in_pod, "the pod lives")
                     await self._start_container(runtime)
                 await self._end(runtime, self.pods[-1])
             else:
-                await self._home("the pod is gone")
+                await self._restored("the pod is gone")
             await self._namespaces_released(clean)
             if clean.stop() != 0:
                 raise Failed(Loss.STUCK, "the plugin ended badly")
-        await self.until(self.problem_at_home, "after the plugin's end")
+        await self.until(self.problem_on_host, "after the plugin's end")
 
     async def _start_container(self, runtime: RuntimeConnection) -> None:
         ids = [cdi for claim in self.claims for _, cdi in cdi_ids(claim)]
@@ -365,7 +365,7 @@ class CrashScenario:
     async def _end(self, runtime: RuntimeConnection, pod: nri_pb2.PodSandbox) -> None:
         for kind in (PodEventKind.STOP, PodEventKind.REMOVE):
             await self._call(runtime, kind, pod)
-        await self._home("the pod was stopped")
+        await self._restored("the pod was stopped")
 
     async def _namespaces_released(self, clean: PluginProcess) -> None:
         own = observed_state.own_namespace()

@@ -164,7 +164,7 @@ async def _cycle(
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.STOP, pod, LONG_NANO)))
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.REMOVE, pod, LONG_NANO)))
     if rdma_functions.shown_in() != environment.before["rdma"]:
-        problems.append(f"at home are {rdma_functions.shown_in()}")
+        problems.append(f"on the host are {rdma_functions.shown_in()}")
     namespaces.delete(name)
     for claim in claims:
         store.remove(claim.claim.uid)

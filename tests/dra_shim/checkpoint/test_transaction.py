@@ -165,7 +165,7 @@ def test_released_claim_is_refused_to_others_until_its_devices_are_on_the_host(
     attached = AttachedDevice("nic", allocation("a", "u1", "d1").devices[0].device)
     there = NetnsId("/run/netns/x", 1, 2)
     held = Attachment(claim, POD, "sandbox1", there, Phase.ATTACHED, (attached,))
-    back = replace(held, phase=Phase.HOME, devices=(replace(attached, home=True),))
+    back = replace(held, phase=Phase.RESTORED, devices=(replace(attached, restored=True),))
     with AttachmentStore(state.attachments) as attachments:
         attachments.put(held)
         with CheckpointTransaction(state) as transaction:
@@ -305,7 +305,7 @@ def test_consumed_capacity_is_the_sum_of_all_shares_but_the_excluded_ones(
 
 TOUCHED = AttachedDevice("nic", device("d1"), snapshot=SNAPSHOT, snapshot_s=1)
 UNTOUCHED = AttachedDevice("nic", device("d1"))
-BACK = replace(TOUCHED, home=True)
+BACK = replace(TOUCHED, restored=True)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ BACK = replace(TOUCHED, home=True)
         (Phase.FAILED, UNTOUCHED, False),
         (Phase.FAILED, TOUCHED, True),
         (Phase.FAILED, BACK, False),
-        (Phase.HOME, BACK, False),
+        (Phase.RESTORED, BACK, False),
     ],
     ids=[
         "attach begins", "attached and not moved", "in the pod", "detach begins", "just restored",

@@ -132,7 +132,7 @@ def test_record_with_a_device_in_a_pod_is_kept(bench: SweepBench, pod: ObjectRef
 
 def test_record_with_a_restored_device_is_dropped(bench: SweepBench) -> None:
     bench.lose()
-    attach(bench.state, bench.claim, POD, "a", Phase.HOME)
+    attach(bench.state, bench.claim, POD, "a", Phase.RESTORED)
 
     bench.collect(ORPHAN_S)
 
@@ -235,7 +235,7 @@ def test_quarantined_record_keeps_nothing(bench: SweepBench) -> None:
 # --------------------------------------------------------------------------- pods in vain
 
 
-@pytest.mark.parametrize("phase", [Phase.HOME, None])
+@pytest.mark.parametrize("phase", [Phase.RESTORED, None])
 @pytest.mark.parametrize("checkpoint", [(), (NEXT,)])
 def test_pod_blocked_by_the_claim_of_another_is_reported_once(
     bench: SweepBench, phase: Phase | None, checkpoint: tuple[ObjectRef, ...]

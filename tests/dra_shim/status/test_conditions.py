@@ -184,7 +184,7 @@ def test_rdma_devices_that_stay_on_the_host_are_not_pending(
     assert "RDMALinkReady" not in conditions_of(status_of(allocation, None))
 
 
-@pytest.mark.parametrize("phase", [Phase.INTENT, Phase.FAILED, Phase.DETACHING, Phase.HOME])
+@pytest.mark.parametrize("phase", [Phase.INTENT, Phase.FAILED, Phase.DETACHING, Phase.RESTORED])
 @pytest.mark.parametrize(
     ("warnings", "expected"),
     [((SHARED_MODE_WARNING,), False), (("umad is missing",), True)],
@@ -293,7 +293,7 @@ def test_detaching_device_is_not_ready(cause: Failure | None, reason: str, messa
     ],
 )
 def test_restored_device_is_not_ready(cause: Failure | None, message: str) -> None:
-    record = replace(attachment(phase=Phase.HOME), failure=cause)
+    record = replace(attachment(phase=Phase.RESTORED), failure=cause)
 
     condition = status_of(given(), record).conditions[0]
 
@@ -351,7 +351,7 @@ def test_addresses_have_the_format_of_the_api() -> None:
         (attachment(phase=Phase.FAILED, failure=failure()), False),
         (attachment(phase=Phase.DETACHING), True),
         (attachment(phase=Phase.DETACHING, failure=failure()), False),
-        (attachment(phase=Phase.HOME), False),
+        (attachment(phase=Phase.RESTORED), False),
         (replace(attachment(), pod=OTHER_POD), True),
     ],
 )
@@ -372,8 +372,11 @@ def test_admin_access_claim_is_not_transient() -> None:
     ("record", "also"),
     [
         (None, ""),
-        (attachment(phase=Phase.HOME), ""),
-        (attachment(phase=Phase.HOME, failure=failure("MTU left at 9000")), "; MTU left at 9000"),
+        (attachment(phase=Phase.RESTORED), ""),
+        (
+            attachment(phase=Phase.RESTORED, failure=failure("MTU left at 9000")),
+            "; MTU left at 9000",
+        ),
     ],
 )
 def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(

@@ -203,7 +203,7 @@ def test_status_of_a_blocked_pod_is_not_withdrawn(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with reporting(tmp_path) as (server, bench):
             ref = await prepared(bench, "nic-0")
-            bench.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
+            bench.attachments.put(attached(given(ref, "nic-0"), Phase.RESTORED))
             await bench.rest(ENDED_DELAY_S)
             await bench.until_notice(StatusApplied)
             reasons = [await reason_of(bench, ref)]

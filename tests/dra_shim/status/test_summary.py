@@ -69,7 +69,7 @@ def test_overdue_transient_state_is_reported(record: Attachment | None, reasons:
 
 
 def test_status_of_an_ended_pod_waits_for_the_deletion_of_its_claim() -> None:
-    record = attachment(phase=Phase.HOME)
+    record = attachment(phase=Phase.RESTORED)
 
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)
 
@@ -98,7 +98,7 @@ def test_old_failure_is_not_reported_again() -> None:
     assert [event.reason for event in found.events] == ["NetworkDeviceWarning"]
 
 
-@pytest.mark.parametrize("record", [None, attachment(phase=Phase.HOME)])
+@pytest.mark.parametrize("record", [None, attachment(phase=Phase.RESTORED)])
 def test_blocked_claim_is_reported_at_once(record: Attachment | None) -> None:
     found = status_update(ClaimRecords(given(), record, (OTHER_POD,)), 0.0, NOW)
 

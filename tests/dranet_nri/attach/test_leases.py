@@ -169,7 +169,7 @@ def test_failed_release_does_not_prevent_the_detach(node: Node, server: FakeDhcp
 
     node.detach()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
     assert server.opened == 0
     node.assert_home()
 

@@ -138,7 +138,7 @@ def test_shared_rdma_device_without_an_interface_moves_nothing(shared: Node) -> 
     assert record.char_devices == (RDMA_CM, CharDevice("/dev/infiniband/uverbs0", 231, 192))
     assert not record.is_unrestored
     shared.detach()
-    assert shared.journal.phases() == {DATA: Phase.HOME}
+    assert shared.journal.phases() == {DATA: Phase.RESTORED}
 
 
 def test_rdma_name_of_a_shared_device_is_refused(shared: Node) -> None:
@@ -357,7 +357,7 @@ def test_ipoib_link_is_restored_after_the_second_move_attempt() -> None:
 
     node.detach()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
     assert "move RDMA device mlx5_5 from pod to host: EBUSY" in failure_of(node).message
     node.assert_home()
 
@@ -372,5 +372,5 @@ def test_move_of_an_rdma_device_is_tried_twice_in_a_pass() -> None:
     assert node.rdma(node.netns) == {"mlx5_5"}
     node.detach()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
     node.assert_home()

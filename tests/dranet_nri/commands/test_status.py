@@ -183,5 +183,5 @@ def test_device_not_returned_to_the_host_is_reported_with_the_search_command(
     _, text = shown(run, capsys, "--output", "json")
 
     reasons = {row["state"]: row["reason"] for row in json.loads(text)["devices"]}
-    assert reasons["home"] == ""
+    assert reasons["restored"] == ""
     assert f"(the pod's was {detaching.netns.inode}): lsns --type net" in reasons["detaching"]

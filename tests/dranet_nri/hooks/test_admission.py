@@ -319,4 +319,4 @@ def test_attach_is_repeated_after_an_internal_error_in_the_middle(
     assert node.gate_open(claim)
     assert node.in_pod(1, pod)
     node.stop_pod(pod)
-    assert node.at_home(1)
+    assert node.is_on_host(1)

@@ -132,7 +132,7 @@ def test_partial_attach_of_a_removed_claim_is_restored(node: Node) -> None:
 
     node.reconcile()
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_record_of_a_restored_claim_is_kept_while_the_claim_is_unreadable(
@@ -145,7 +145,7 @@ def test_record_of_a_restored_claim_is_kept_while_the_claim_is_unreadable(
 
     reconcile_unread(node, "nics")
 
-    assert node.phase(claim) is Phase.HOME
+    assert node.phase(claim) is Phase.RESTORED
     node.allocations.remove(claim.claim.uid)
     node.reconcile()
     assert node.phase(claim) is None

@@ -96,8 +96,10 @@ def test_broken_bytes_are_refused_with_the_location(data: bytes, text: str) -> N
 @pytest.mark.parametrize(
     ("steps", "value", "text"),
     [
-        pytest.param(("phase",), "home?", "$.phase: 'home?': must be one of intent", id="phase"),
-        pytest.param(("phase",), ["home"], "$.phase: is a list, must be str", id="phase-type"),
+        pytest.param(
+            ("phase",), "restored?", "$.phase: 'restored?': must be one of intent", id="phase"
+        ),
+        pytest.param(("phase",), ["restored"], "$.phase: is a list, must be str", id="phase-type"),
         pytest.param(
             ("netns", "path"), "run/netns/x", "$.netns.path: 'run/netns/x'", id="relative"
         ),
@@ -279,10 +281,10 @@ NIC = {"device": {"name": "nic"}}
             encode_attachment(ATTACHMENT), ((DEVICE.name, ""),), id="without-returned-ones"
         ),
         pytest.param(devices_of(), (), id="none"),
-        pytest.param(devices_of({**NIC, "home": False}), (("nic", ""),), id="away"),
+        pytest.param(devices_of({**NIC, "restored": False}), (("nic", ""),), id="unrestored"),
         pytest.param(devices_of({**NIC, "shareId": "5e0f"}), (("nic", "5e0f"),), id="share"),
         pytest.param(devices_of({**NIC, "shareId": 7}), (("nic", ""),), id="odd-share"),
-        pytest.param(devices_of({**NIC, "home": "yes"}), (("nic", ""),), id="odd-home"),
+        pytest.param(devices_of({**NIC, "restored": "yes"}), (("nic", ""),), id="odd-restored"),
         pytest.param(devices_of(NIC, {"device": "other"}), None, id="one-untold"),
         pytest.param(devices_of(NIC, "other"), None, id="one-odd"),
         pytest.param(b'{"devices":{}}', None, id="no-list"),

@@ -113,8 +113,8 @@ def test_attach_and_detach_are_counted_and_end_at_the_initial_values(node: Node)
         counted(ATTACHES, result="attached"): 1,
         counted(POD_ATTACHES, result="attached"): 1,
         counted(GATES, result="opened"): 1,
-        counted(DETACHES, result="home"): 1,
-        counted(CLAIMS, phase="home"): 1,
+        counted(DETACHES, result="restored"): 1,
+        counted(CLAIMS, phase="restored"): 1,
     }
 
 
@@ -199,8 +199,8 @@ def test_device_that_cannot_be_restored_is_counted_as_away_and_pending(node: Nod
     node.stop_pod(pod)
 
     found = increments(node, before)
-    assert found[counted(DETACHES, result="away")] == 1
-    assert found[counted(DEVICES, state="away")] == 1
+    assert found[counted(DETACHES, result="unrestored")] == 1
+    assert found[counted(DEVICES, state="unrestored")] == 1
     assert found[counted(DEVICES, state="in_pod")] == -1
     assert found[counted("dranet_nri_pending_repairs")] == 1
 
@@ -224,7 +224,7 @@ def test_broken_record_is_counted_until_it_is_quarantined_and_refuses_its_pod(
         with pytest.raises(RefusedError, match="cannot be used"):
             node.run_pod(pod)
         assert metrics_of(node).value(unusable) == 0
-        assert node.at_home(1)
+        assert node.is_on_host(1)
         node.restart()
 
 
@@ -266,7 +266,7 @@ def test_unreported_refusal_is_counted_by_its_reason(node: Node) -> None:
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (OwnedError("x"), "held"),
+        (OwnedError("x"), "in_use"),
         (KernelError("move", EBUSY), "kernel"),
         (OSError("full"), "io"),
         (RuntimeError("oops"), "internal"),

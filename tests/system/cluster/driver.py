@@ -87,7 +87,7 @@ class Driver:
     def wait_home(self) -> None:
         """Return once links, addresses, routes and rules of the node are as at the start."""
         try:
-            wait_until("the NICs to be home", lambda: self.node.state() == self._before)
+            wait_until("the NICs to be restored", lambda: self.node.state() == self._before)
         except TimeoutError as error:
             raise AssertionError(changes(self._before, self.node.state())) from error
 

@@ -43,7 +43,7 @@ class _Commands:
         return host_state()
 
     def settle(self) -> None:
-        """Return once no address of the node is tentative, as none is that a NIC came home with."""
+        """Return once no address of the node is tentative, as none is that a NIC returned with."""
         settled()
 
     def load(self, archive: str) -> None:

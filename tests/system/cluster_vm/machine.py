@@ -105,6 +105,6 @@ class Machine:
     def wait_home(self) -> None:
         """Return once the node is as remembered."""
         try:
-            wait_until("the NICs to be home", lambda: self.state() == self._before)
+            wait_until("the NICs to be restored", lambda: self.state() == self._before)
         except TimeoutError as error:
             raise AssertionError(changes(self._before, self.state())) from error

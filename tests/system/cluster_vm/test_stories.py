@@ -113,7 +113,7 @@ class Story:
         return verdicts()
 
     def end(self) -> None:
-        """Delete what made the pods; return once the pods are gone, and their NICs home."""
+        """Delete what made the pods; return once the pods are gone, and their NICs restored."""
         space = f"--namespace={self.pods.namespace}"
         self._cluster.kubectl("delete", space, CONTROLLERS, "--all", "--cascade=orphan")
         self.pods.api.delete(f"{NAMESPACES}/{self.pods.namespace}/pods", grace_s=1)

@@ -65,7 +65,7 @@ def test_undo_of_a_killed_plugin_is_completed_by_the_next_one(
 
 @pytest.mark.parametrize(
     "word",
-    [pytest.param("from pod to host", marks=pytest.mark.every_runtime), "about to record home"],
+    [pytest.param("from pod to host", marks=pytest.mark.every_runtime), "about to record restored"],
 )
 def test_detach_of_a_killed_plugin_is_completed_by_the_next_one(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object], word: str
@@ -73,7 +73,7 @@ def test_detach_of_a_killed_plugin_is_completed_by_the_next_one(
     end_pod_and_die(cri, nics[:1], word, 1)
 
     absent.start()
-    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
+    wait_until("the NIC to be restored", lambda: status("nic0")["state"] == "restored")
 
     release("crashing-uid")
     assert_home(before)

@@ -204,7 +204,7 @@ def test_nics_of_pods_lost_by_the_runtime_are_restored(
     with forgetful_disk():
         runtime.start(runtime.options)
 
-        until_phase("lost", "home")
+        until_phase("lost", "restored")
 
         assert nics[0].cidr in ip("addr", "show", nics[0].name)
         assert not is_open("lost")

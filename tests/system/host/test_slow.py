@@ -28,7 +28,7 @@ from tests.box.waiting import wait_until
 Words = tuple[str, ...]
 
 INTO_THE_POD = ("move link", "from host to pod as nic0")
-HOME = ("move link", "from pod to host as nic0")
+MOVE_BACK = ("move link", "from pod to host as nic0")
 ROOMY = Options(request_timeout_s=10)  # two seconds for the answer's way, where 2 leave 0.4
 
 
@@ -148,7 +148,7 @@ def test_pod_with_a_hung_attach_can_be_ended_and_its_nic_is_restored_later(
         wait_hung(faulty, "nic0", "add address")
         assert_others_work(cri, nics[1])
         assert hang.steps
-    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
+    wait_until("the NIC to be restored", lambda: status("nic0")["state"] == "restored")
 
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
@@ -204,12 +204,12 @@ def test_hung_detach_delays_neither_its_pod_nor_others(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, _ = start_pod(cri, "leaving", nics[:1])
-    with fault(*HOME) as hang:
+    with fault(*MOVE_BACK) as hang:
         end(cri, pod)
-        wait_hung(faulty, "nic0", HOME[0])
+        wait_hung(faulty, "nic0", MOVE_BACK[0])
         assert_others_work(cri, nics[1])
         assert hang.steps
-    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
+    wait_until("the NIC to be restored", lambda: status("nic0")["state"] == "restored")
 
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
@@ -223,11 +223,11 @@ def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(
     allocate("one", nics[:1], "two-uid", pod="two")
     allocate("other", nics[1:2], "two-uid", pod="two")
     pod = cri.run_pod("two")
-    with fault(*HOME) as hang:
+    with fault(*MOVE_BACK) as hang:
         end(cri, pod)
-        wait_until("the other NIC to be home", lambda: status("nic1")["state"] == "home")
+        wait_until("the other NIC to be restored", lambda: status("nic1")["state"] == "restored")
         assert hang.steps
-    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
+    wait_until("the NIC to be restored", lambda: status("nic0")["state"] == "restored")
 
     assert_still_connected(faulty)
     release("two-uid")
@@ -249,7 +249,7 @@ def test_reconcile_that_hangs_at_one_pod_repairs_the_next(
         remove(cri, second)
         end(cri, first)
         assert nics[1].name in ip("-o", "link")
-    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
+    wait_until("the NIC to be restored", lambda: status("nic0")["state"] == "restored")
 
     assert_still_connected(frequent_resync)
     release("first-uid")

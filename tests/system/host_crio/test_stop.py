@@ -45,7 +45,7 @@ def test_pod_with_an_unlinked_namespace_returns_its_nics(
         assert hang.steps
         assert not netns.exists()
         assert nics[0].name not in ip("-o", "link")
-    until_phase("ended", "home")
+    until_phase("ended", "restored")
 
     remove(cri, pod)
     assert_home(before)

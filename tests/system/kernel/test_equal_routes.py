@@ -33,7 +33,7 @@ def test_routes_of_the_nics_of_one_claim_are_restored(family: str, nics: tuple[s
 
         record = host.detach(host.attach(*nics))
 
-        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert (record.phase, record.failure) == (Phase.RESTORED, None)
         assert legs(host.routes(PREFIXES[family])) == before
 
 
@@ -47,7 +47,7 @@ def test_routes_of_the_nics_of_two_pods_are_restored(family: str, order: tuple[i
 
         ended = [host.detach(records[number]) for number in order]
 
-        assert [(record.phase, record.failure) for record in ended] == [(Phase.HOME, None)] * 2
+        assert [(record.phase, record.failure) for record in ended] == [(Phase.RESTORED, None)] * 2
         assert legs(host.routes(PREFIXES[family])) == before
 
 
@@ -60,7 +60,7 @@ def test_route_equal_to_that_of_the_uplink_is_restored_behind_it(of: str) -> Non
 
         record = host.detach(host.attach("nic0"))
 
-        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert (record.phase, record.failure) == (Phase.RESTORED, None)
         assert host.shown("route show 10.64.0.0/10") == before
         assert "uplink" in before[0]
 
@@ -73,7 +73,7 @@ def test_route_added_by_another_program_is_kept() -> None:
 
         record = host.detach(record)
 
-        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert (record.phase, record.failure) == (Phase.RESTORED, None)
         assert host.routes("10.64.0.0/10") == [
             "10.64.0.0/10 via 10.1.0.9 dev uplink",
             "10.64.0.0/10 via 10.5.0.1 dev nic0",
@@ -89,7 +89,7 @@ def test_multipath_route_over_two_nics_of_a_claim_is_restored(family: str) -> No
 
         record = host.detach(host.attach("nic0", "nic2"))
 
-        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert (record.phase, record.failure) == (Phase.RESTORED, None)
         assert legs(host.routes(PREFIXES[family])) == before
 
 
@@ -99,10 +99,10 @@ def test_ipv6_multipath_route_gets_its_nexthop_back_while_another_is_missing() -
         before = legs(host.routes(PREFIXES["-6"]))
         first, second = (host.attach(f"nic{number}", pod=number) for number in range(2))
 
-        assert host.detach(first).phase is Phase.HOME
+        assert host.detach(first).phase is Phase.RESTORED
         (way,) = host.routes(PREFIXES["-6"])
         assert "via fd00::1 dev nic0 metric 1024" in way
-        assert host.detach(second).phase is Phase.HOME
+        assert host.detach(second).phase is Phase.RESTORED
         assert legs(host.routes(PREFIXES["-6"])) == before
 
 
@@ -114,8 +114,8 @@ def test_ipv4_multipath_route_is_restored_over_the_available_nexthops() -> None:
 
         record = host.detach(first)
 
-        assert record.phase is Phase.HOME
+        assert record.phase is Phase.RESTORED
         assert record.failure is not None
         assert "route 10.64.0.0/10 without its nexthop over nic1" in record.failure.message
         assert host.routes("10.64.0.0/10") == ["10.64.0.0/10 via 10.5.0.1 dev nic0"]
-        assert host.detach(second).phase is Phase.HOME
+        assert host.detach(second).phase is Phase.RESTORED

@@ -60,12 +60,12 @@ def test_c20_nic_changed_by_a_daemon_at_its_return_is_restored(
         moves = act_when_home(host, monkeypatch, commands)
 
         record = host.detach(record)
-        if record.phase is not Phase.HOME:  # an operation met another name than the plan has
+        if record.phase is not Phase.RESTORED:  # an operation met another name than the plan has
             record = host.detach(record)
 
         assert moves
         host.ip(*undo)
-        assert record.phase is Phase.HOME
+        assert record.phase is Phase.RESTORED
         assert owned(host) == addresses
         assert host.shown("route show 10.66.0.0/16") == routes
         assert host.shown("-d addr show nic1") == other

@@ -19,8 +19,8 @@ from tests.box.rdma_pods import (
     cycle_rdma,
     endless_traffic,
     guids,
-    homes,
     kill_all,
+    links_on_host,
     make_hcas,
     run_container,
     serving,
@@ -60,7 +60,7 @@ def hcas(nics: tuple[Nic, ...]) -> tuple[Hca, ...]:
 def assert_all_home(before: dict[str, object], hcas: tuple[Hca, ...]) -> None:
     """Assert that the host is as it was, its RDMA devices included."""
     assert_home(before)
-    assert rdma.links() == homes(hcas)
+    assert rdma.links() == links_on_host(hcas)
 
 
 def test_twenty_consecutive_pods_keep_all_names_and_devices(
@@ -156,7 +156,7 @@ def test_runtime_restart_keeps_the_rdma_device_in_the_pod(
     runtime.start(runtime.options)
     wait_until("the plugin to be back", lambda: plugin.since().count("serving") > 1)
 
-    assert rdma.links(pod.container) == homes(hcas[:1])
+    assert rdma.links(pod.container) == links_on_host(hcas[:1])
     assert "hca_id:" in checked(pod.container, "ibv_devinfo")
     remove(cri, pod.pod)
     assert_all_home(before, hcas)
@@ -207,14 +207,14 @@ def test_rdma_device_recreated_by_its_driver_is_moved_to_the_running_pod(
 
         assert plugin.running
         assert_home(before)
-        at_home = rdma.links()
+        on_host = rdma.links()
     rdma.delete_link(recreated)
     rdma.add_link(hca.device, hca.nic.name)
     assert hca.device in lost["reason"]
     assert found == {recreated: hca.nic.name}
     assert recreated in opened
     assert f"DRA_NET_RELOADED_NIC0_RDMA_DEVICES={recreated}\n" in environment
-    assert at_home == {recreated: hca.nic.name, **homes(hcas[1:])}
+    assert on_host == {recreated: hca.nic.name, **links_on_host(hcas[1:])}
 
 
 @pytest.mark.emulated
@@ -238,7 +238,7 @@ def test_nic_removed_under_its_pod_returns_with_its_rdma_device(
 
     assert hca.device in lost["reason"]
     assert left == {}
-    assert found == homes(hcas[:1])
+    assert found == links_on_host(hcas[:1])
     assert_all_home(before, hcas)
 
 

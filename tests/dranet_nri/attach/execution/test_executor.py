@@ -144,7 +144,7 @@ def test_host_routes_that_cannot_be_restored_are_reported(node: Node) -> None:
     assert node.executor.verify(data, None) == data
     assert node.executor.verify(data, CLAIMS[0]) == data
     node.detach()
-    assert node.journal.records[DATA].phase is Phase.HOME
+    assert node.journal.records[DATA].phase is Phase.RESTORED
 
 
 def test_stable_secret_is_restored_before_addr_gen_mode(node: Node) -> None:
@@ -157,7 +157,7 @@ def test_stable_secret_is_restored_before_addr_gen_mode(node: Node) -> None:
     assert {secret, mode} < {*data.devices[0].snapshot.sysctls}
     node.detach()
 
-    assert node.journal.records[DATA].phase is Phase.HOME
+    assert node.journal.records[DATA].phase is Phase.RESTORED
     restored = node.kernel.state("eth1")
     assert restored is not None
     assert {secret, mode} < {*restored.sysctls}
@@ -210,7 +210,7 @@ def test_rdma_device_without_an_interface_is_moved_alone(node: Node) -> None:
         ),
     )
     assert node.executor.verify(record, None) == record
-    assert node.executor.detach(record, netns_exists=True).phase is Phase.HOME
+    assert node.executor.detach(record, netns_exists=True).phase is Phase.RESTORED
     node.assert_home()
 
 

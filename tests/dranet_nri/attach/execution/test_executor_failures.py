@@ -69,7 +69,7 @@ def test_failed_operation_restores_every_device_on_the_host(
         for uid in (DATA, STORAGE):
             record = node.journal.records[uid]
             assert record.phase is Phase.FAILED
-            assert all(device.home for device in record.devices)
+            assert all(device.restored for device in record.devices)
             assert failure_of(node, uid).count == 1
             assert failure_of(node, uid).message == f"{error.step} failed: {error.cause}"
         node.attach()
@@ -86,7 +86,7 @@ def test_failed_undo_is_reported_and_a_later_detach_completes_it(node: Node) -> 
 
     assert len(caught.value.undo_failures) == 1, "only the device whose route was lost"
     record = node.journal.records[DATA]
-    assert [device.home for device in record.devices] == [False, True]
+    assert [device.restored for device in record.devices] == [False, True]
     assert node.kernel.state("eth1") is not None, (
         "one failure must not prevent the restore of the rest"
     )
@@ -95,7 +95,7 @@ def test_failed_undo_is_reported_and_a_later_detach_completes_it(node: Node) -> 
     node.detach()
 
     node.assert_home()
-    assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED, STORAGE: Phase.RESTORED}
 
 
 def test_undo_without_a_kernel_read_is_reported_and_a_later_detach_completes_it(node: Node) -> None:
@@ -106,8 +106,8 @@ def test_undo_without_a_kernel_read_is_reported_and_a_later_detach_completes_it(
         node.attach()
 
     assert caught.value.undo_failures == (f"dump links in host: EINTR (injected); {ANY[EINTR]}",)
-    assert not node.journal.records[STORAGE].devices[0].home, "the last one in is undone first"
-    assert all(device.home for device in node.journal.records[DATA].devices)
+    assert not node.journal.records[STORAGE].devices[0].restored, "the last one in is undone first"
+    assert all(device.restored for device in node.journal.records[DATA].devices)
     node.restart()
     node.detach()
     node.assert_home()
@@ -175,15 +175,15 @@ def test_failed_repair_of_a_running_pod_keeps_its_devices(mode: RdmaMode) -> Non
 
         assert node.kernel.state("eth2", node.netns) == whole.kernel.state("eth2", node.netns)
         first, second = node.journal.records[DATA].devices
-        assert first.home is (node.kernel.state("eth1", node.netns) is None)
-        assert not second.home
+        assert first.restored is (node.kernel.state("eth1", node.netns) is None)
+        assert not second.restored
         node.attach(claims)
         assert node.journal.phases() == {DATA: Phase.ATTACHED}
         assert node.rdma(node.netns) == whole.rdma(whole.netns)
         node.restart()
         node.detach()
         assert {*node.kernel.rdma.names(HOST_NETNS)} == {*whole.rdma_at_start}
-        assert node.journal.phases() == {DATA: Phase.HOME}
+        assert node.journal.phases() == {DATA: Phase.RESTORED}
 
     assert n > 0, "some operation failed"
 
@@ -266,7 +266,7 @@ def test_detach_after_a_stop_at_any_step_restores_everything(
     for node in stopped_nodes(make, fault):
         node.detach()
         node.assert_home()
-        assert set(node.journal.phases().values()) <= {Phase.HOME}
+        assert set(node.journal.phases().values()) <= {Phase.RESTORED}
 
 
 @SHAPES
@@ -278,7 +278,7 @@ def test_detach_after_a_stop_and_a_lost_namespace_restores_everything(
         node.kernel.destroy_netns(node.netns)
         node.detach(netns_exists=False)
         node.assert_home()
-        assert set(node.journal.phases().values()) <= {Phase.HOME}
+        assert set(node.journal.phases().values()) <= {Phase.RESTORED}
 
 
 @SHAPES
@@ -323,7 +323,7 @@ def test_detach_after_a_crash_of_a_detach_completes(make: type[Node]) -> None:
             break
         node.detach()
         node.assert_home()
-        assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
+        assert node.journal.phases() == {DATA: Phase.RESTORED, STORAGE: Phase.RESTORED}
 
     assert n > OPS_HOME[make] > 1, "the detach was stopped at every operation"
 
@@ -342,11 +342,11 @@ def test_failed_operation_of_a_detach_does_not_prevent_the_rest(
         if len(node.kernel.log) - operations + 1 < n:
             break
         returned = [
-            device.home for record in node.journal.records.values() for device in record.devices
+            device.restored for record in node.journal.records.values() for device in record.devices
         ]
         assert returned.count(False) <= 1
         node.detach()
         node.assert_home()
-        assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
+        assert node.journal.phases() == {DATA: Phase.RESTORED, STORAGE: Phase.RESTORED}
 
     assert n > OPS_HOME[make] > 1, "every operation of the detach failed in turn"

@@ -157,7 +157,7 @@ def test_two_nics_with_512_routes_each_are_moved_and_restored(node: Node) -> Non
 
     node.detach()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
     node.assert_home()
 
 
@@ -186,4 +186,4 @@ def test_failure_of_a_detach_fits_into_the_largest_record(
         assert node.journal.phases() == {DATA: Phase.DETACHING}
     node.retry()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
