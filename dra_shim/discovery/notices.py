@@ -93,15 +93,15 @@ class ScanHung(LogNotice):
     """A scan has not returned from the kernel for `seconds`. Other work continues.
 
     Attributes:
-        doing: current step of the scan.
+        step: current step of the scan.
     """
 
     log = LogLine("error", "node scan hangs in the kernel")
-    doing: str
+    step: str
     seconds: float
 
     def _facts(self) -> Mapping[str, object]:
-        return {"doing": self.doing, "s": self.seconds}
+        return {"step": self.step, "hung_s": self.seconds}
 
 
 @dataclass(frozen=True, slots=True)

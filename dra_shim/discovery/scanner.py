@@ -64,7 +64,7 @@ class NodeScanner:
         self._last_with_rdma: dict[str, Device] = {}
         self._tcx = TcxSource(plugin, notify)
         self._hang_timeout = HangTimeout(
-            hang_timeout_s, lambda doing: notify(ScanHung(doing, hang_timeout_s))
+            hang_timeout_s, lambda step: notify(ScanHung(step, hang_timeout_s))
         )
 
     async def scan(self, records: RecordCache, *, full: bool) -> NodeSnapshot:

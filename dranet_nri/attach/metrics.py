@@ -152,13 +152,13 @@ class WorkMetrics:
             "Claims of which a device left its running pod without a detach.",
         )
         self.rounds = Counter(
-            "dranet_nri_repair_rounds_total",
+            "dranet_nri_reconcile_rounds_total",
             "Reconcile rounds; pending: repairs are left.",
             ("result",),
             _single_label(("settled", "pending", "failed")),
         )
         self._abandoned = Counter(
-            "dranet_nri_stuck_threads_total",
+            "dranet_nri_hung_threads_total",
             "Threads that were abandoned because a kernel call hung.",
         )
 
@@ -225,7 +225,7 @@ class StateGauges:
             "dranet_nri_unusable_records",
             "Unusable allocation records that are not quarantined.",
         )
-        self._hung = Gauge("dranet_nri_stuck_threads", "Threads that hang in a kernel call.")
+        self._hung = Gauge("dranet_nri_hung_threads", "Threads that hang in a kernel call.")
         self._started = Gauge(
             "dranet_nri_process_start_time_seconds", "Start of the process, Unix time."
         )

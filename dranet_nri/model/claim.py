@@ -236,7 +236,7 @@ GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # the claim is attached, but its
 GATE_OPEN: Final = "NetworkDeviceGateOpen"  # the claim is not attached, but its gate is open
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not on the host, or not usable
 RESTORE_FAILED: Final = "NetworkDeviceRestoreFailed"  # all are usable, but lack refused settings
-HUNG: Final = "NetworkDeviceStuck"  # recorded during a hang of the kernel
+HUNG: Final = "NetworkDeviceHung"  # recorded during a hang of the kernel
 FAULT: Final = "NetworkDeviceFault"  # an unexpected error
 
 

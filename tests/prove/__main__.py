@@ -87,7 +87,7 @@ def run_shape(environment: HostEnvironment, shape: Shape, after: After) -> bool:
             lost=losses[Loss.LOST],
             misconfigured=losses[Loss.MISCONFIGURED],
             unguarded=losses[Loss.UNGUARDED],
-            other=losses[Loss.STUCK],
+            other=losses[Loss.HUNG],
             seconds=time.monotonic() - begin,
         )
     )

@@ -100,7 +100,7 @@ class Row:
                 if self.returns:
                     await _until(self.environment.changed, "after the pod")
                 if not process.alive or process.stop() != 0:
-                    raise Failed(Loss.STUCK, "the plugin ended badly")
+                    raise Failed(Loss.HUNG, "the plugin ended badly")
 
     @property
     def returns(self) -> bool:
@@ -123,7 +123,7 @@ class Row:
             self.attack.do(Hostile(netns, self.nested, nic, self.other.nic, mac, index))
         except CalledProcessError as error:
             detail = " ".join((str(error), *getattr(error, "__notes__", ())))
-            raise Failed(Loss.STUCK, f"the attack itself: {detail}") from error
+            raise Failed(Loss.HUNG, f"the attack itself: {detail}") from error
 
     async def _start(self, runtime: RuntimeConnection, pod: _Pod) -> None:
         """Run a pod and its container.
@@ -205,7 +205,7 @@ def run_row(environment: HostEnvironment, attack: Attack) -> Failed | None:
     except Failed as error:
         found = error
     except (ConnectionError, TimeoutError) as error:
-        found = Failed(Loss.STUCK, repr(error))
+        found = Failed(Loss.HUNG, repr(error))
     row.clear()
     if found or not row.returns:
         environment.restore()
@@ -230,7 +230,7 @@ def run(environment: HostEnvironment, names: Sequence[str] = ()) -> bool:
             name,
             rows=len(attacks),
             misconfigured=losses[Loss.MISCONFIGURED],
-            other=losses[Loss.STUCK],
+            other=losses[Loss.HUNG],
             seconds=time.monotonic() - begin,
         )
     )

@@ -271,7 +271,7 @@ class CrashScenario:
         except ConnectionError:
             pass
         except TimeoutError:
-            raise Failed(Loss.STUCK, "the plugin does not answer") from None
+            raise Failed(Loss.HUNG, "the plugin does not answer") from None
         self.site.armed.unlink(missing_ok=True)
         return self.site.died.exists()
 
@@ -350,7 +350,7 @@ class CrashScenario:
                 await self._restored("the pod is gone")
             await self._namespaces_released(clean)
             if clean.stop() != 0:
-                raise Failed(Loss.STUCK, "the plugin ended badly")
+                raise Failed(Loss.HUNG, "the plugin ended badly")
         await self.until(self.problem_on_host, "after the plugin's end")
 
     async def _start_container(self, runtime: RuntimeConnection) -> None:

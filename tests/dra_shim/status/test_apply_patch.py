@@ -106,7 +106,7 @@ def test_transition_time_changes_only_with_the_status() -> None:
         NICS[0],
         conditions=(
             replace(ready, message="in pod ai/train as net2"),
-            Condition("NetworkReady", true=False, reason="NetworkDeviceStuck"),
+            Condition("NetworkReady", true=False, reason="NetworkDeviceHung"),
         ),
     )
 

@@ -88,7 +88,7 @@ def test_nic_with_a_closed_gate_is_not_ready() -> None:
 
 
 def test_other_failures_do_not_make_an_attached_nic_unready() -> None:
-    hung = failure("a look has not returned", "NetworkDeviceStuck")
+    hung = failure("a look has not returned", "NetworkDeviceHung")
 
     assert conditions_of(status_of(given(), attachment(failure=hung)))["Ready"][0] is True
 
@@ -206,7 +206,7 @@ def test_rdma_devices_in_shared_mode_are_not_pending(
 
 @pytest.mark.parametrize(
     ("reason", "copied"),
-    [("NetworkDeviceStuck", "NetworkDeviceStuck"), ("what is this", "Unknown")],
+    [("NetworkDeviceHung", "NetworkDeviceHung"), ("what is this", "Unknown")],
 )
 def test_valid_reasons_are_copied(reason: str, copied: str) -> None:
     record = attachment(held(hca(), ""), failure=failure(reason=reason))
@@ -387,7 +387,7 @@ def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(
     (status,) = device_statuses(given(), record, (OTHER_POD, third))
 
     assert conditions_of(status) == dict.fromkeys(
-        ("Ready", "NetworkReady"), (False, "ClaimHeldByEndedPod")
+        ("Ready", "NetworkReady"), (False, "ClaimInUseByEndedPod")
     )
     assert {condition.message for condition in status.conditions} == {
         "was prepared for pod ai/train, which has ended, and the kubelet does not prepare it for"

@@ -115,7 +115,7 @@ def test_blocked_pods_get_events_with_a_remedy() -> None:
         " pod has the claim"
     )
     assert event == tuple(
-        EventSpec("Pod", pod, "ClaimHeldByEndedPod", text, int(NOW), once=True)
+        EventSpec("Pod", pod, "ClaimInUseByEndedPod", text, int(NOW), once=True)
         for pod in (OTHER_POD, third)
     )
 

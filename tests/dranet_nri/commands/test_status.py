@@ -74,7 +74,7 @@ def test_stale_plugin_fails_the_command(
 def test_disconnected_plugin_fails_the_command(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(run, serving=False, trouble="nri.sock: No such file")
+    beat(run, serving=False, error="nri.sock: No such file")
 
     assert shown(run, capsys) == (
         1,
@@ -85,7 +85,7 @@ def test_disconnected_plugin_fails_the_command(
 def test_hung_thread_is_reported_and_does_not_fail_the_command(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(run, stuck=(HungCall(ago(312), "default/nics", "move link eth1"),))
+    beat(run, hung=(HungCall(ago(312), "default/nics", "move link eth1"),))
 
     code, text = shown(run, capsys)
 
@@ -98,7 +98,7 @@ def test_json_output_has_the_state_of_the_plugin(
 ) -> None:
     beat(run)
     well, text = shown(run, capsys, "--output", "json")
-    beat(run, serving=False, trouble="refused")
+    beat(run, serving=False, error="refused")
     waiting, other = shown(run, capsys, "--output", "json")
     (run / "heartbeat.json").write_text("{")
     dead, third = shown(run, capsys, "--output", "json")

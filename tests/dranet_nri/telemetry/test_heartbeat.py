@@ -287,15 +287,15 @@ def test_hung_threads_are_counted_and_listed_while_they_hang(node: Node) -> None
 
     work.add_hung(key, HungCall(NOW - 12, "default/nics", "move link eth1"))
 
-    hung_threads = counted("dranet_nri_stuck_threads")
-    total = counted("dranet_nri_stuck_threads_total")
+    hung_threads = counted("dranet_nri_hung_threads")
+    total = counted("dranet_nri_hung_threads_total")
     assert increments(node, before) == {hung_threads: 1, total: 1}
-    assert heartbeat.load(node.root / "run").stuck[0].step == "move link eth1"
+    assert heartbeat.load(node.root / "run").hung[0].step == "move link eth1"
 
     work.returned(key)
 
     assert increments(node, before) == {total: 1}
-    assert heartbeat.load(node.root / "run").stuck == ()
+    assert heartbeat.load(node.root / "run").hung == ()
 
 
 def test_metrics_are_written_only_when_they_change(node: Node) -> None:
@@ -362,14 +362,14 @@ def test_heartbeat_on_a_full_disk_lists_the_hung_threads_that_fit(node: Node) ->
 
     beating.beat()
 
-    reported = [hung.claim for hung in heartbeat.load(run).stuck]
+    reported = [hung.claim for hung in heartbeat.load(run).hung]
     assert reported == [str(number) for number in range(len(reported))]
     assert 0 < len(reported) < heartbeat.MAX_HUNG
     assert (run / heartbeat.NAME).stat().st_size == size
     for number in range(heartbeat.MAX_HUNG):
         work.returned(number)
     beating.beat()
-    assert heartbeat.load(run).stuck == ()
+    assert heartbeat.load(run).hung == ()
 
 
 def test_outdated_metrics_are_removed_on_a_full_disk(
@@ -421,7 +421,7 @@ def test_long_texts_fit_into_the_heartbeat(node: Node) -> None:
 
     pulse(node, last_error="\0" * 99_999).beat()
 
-    assert len(heartbeat.load(node.root / "run").stuck) == heartbeat.MAX_HUNG
+    assert len(heartbeat.load(node.root / "run").hung) == heartbeat.MAX_HUNG
 
 
 def test_heartbeat_contains_the_state_of_the_repairs(node: Node) -> None:
