@@ -19,7 +19,7 @@ from tests.system.cluster_vm.machine import Machine
 from tests.system.cluster_vm.plugin import Plugin
 
 # The links and RDMA devices of an emulated machine have no speed that means anything.
-BARS = (
+THRESHOLDS = (
     *("tcp=0.001", "write=0", "latency=10000000", "loss=5"),
     *("all-gather=0", "all-reduce=0"),
 )
@@ -62,14 +62,14 @@ def verified(
 
 def command(pod: Path, *arguments: str) -> list[str]:
     """Return the words of a command line: two pods on the one node of the cluster, one NIC each."""
-    bars = [word for bar in BARS for word in ("--bar", bar)]
+    thresholds = [word for threshold in THRESHOLDS for word in ("--threshold", threshold)]
     return [
         "verify",
         "--nodes=box,box",
         "--nics=1",
         "--class=verified",
         f"--pod={pod}",
-        *bars,
+        *thresholds,
         *arguments,
     ]
 
