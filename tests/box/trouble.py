@@ -82,8 +82,8 @@ def reported() -> StatusReport:
     return StatusReport(
         {name: row["state"] for name, row in rows},
         {name: row["reason"] for name, row in rows},
-        document["broken"],
-        document["movedAside"],
+        document["corrupt"],
+        document["quarantined"],
         done.returncode,
     )
 

@@ -104,11 +104,11 @@ def test_json_output_has_the_state_of_the_plugin(
     dead, third = shown(run, capsys, "--output", "json")
 
     assert (well, waiting, dead) == (0, 1, 1)
-    at_work = {"alive": True, "connected": True, "troubles": [], "remarks": []}
-    nothing: dict[str, object] = {"devices": [], "warnings": {}, "broken": {}, "movedAside": {}}
+    at_work = {"alive": True, "connected": True, "problems": [], "remarks": []}
+    nothing: dict[str, object] = {"devices": [], "warnings": {}, "corrupt": {}, "quarantined": {}}
     assert json.loads(text) == nothing | {"plugin": at_work}
     trouble = "not served by the runtime: refused"
-    alone = {"alive": True, "connected": False, "troubles": [trouble], "remarks": []}
+    alone = {"alive": True, "connected": False, "problems": [trouble], "remarks": []}
     assert json.loads(other)["plugin"] == alone
     assert [json.loads(third)["plugin"][key] for key in ("alive", "connected")] == [False, False]
 
@@ -151,8 +151,8 @@ def test_quarantined_record_is_reported_and_does_not_fail_the_command(
     (line,) = text.splitlines()[1:]
     assert line.startswith("record of claim u7 was quarantined: ")
     assert f"bytes kept in {allocations}/quarantine/u7.json.1; remove it when" in line
-    assert json.loads(document)["broken"] == {}
-    assert json.loads(document)["movedAside"].keys() == {"u7"}
+    assert json.loads(document)["corrupt"] == {}
+    assert json.loads(document)["quarantined"].keys() == {"u7"}
 
     (allocations / "quarantine/u7.json.1").unlink()
     assert shown(run, capsys) == (0, f"{HEADER}\n")
@@ -167,7 +167,7 @@ def test_both_corrupt_records_of_a_claim_are_reported(
     _, text = shown(run, capsys)
     _, document = shown(run, capsys, "--output", "json")
 
-    for report in (text, json.loads(document)["broken"]["u7"]):
+    for report in (text, json.loads(document)["corrupt"]["u7"]):
         assert "allocations/u7.json" in report
         assert "attachments/u7.json" in report
 
