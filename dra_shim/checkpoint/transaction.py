@@ -187,7 +187,7 @@ class CheckpointTransaction:
                 )
             if record.pod.uid != pod.uid:
                 raise RefusedError(
-                    f"claim {claim}: held by pod {record.pod} (UID {record.pod.uid}); "
+                    f"claim {claim}: in use by pod {record.pod} (UID {record.pod.uid}); "
                     f"dra-shim release --claim-uid {record.claim.uid} when that pod is gone"
                 )
             return record

@@ -132,14 +132,14 @@ def prove(what: str, environment: HostEnvironment, names: list[str]) -> int:
     """Run the proof in the environment; 1 if it does not hold."""
     match what:
         case "soak":
-            held = soak.run(environment)
+            passed = soak.run(environment)
         case "rdma-soak":
-            held = soak.run(environment, RDMA_CYCLES)
+            passed = soak.run(environment, RDMA_CYCLES)
         case "hostile":
-            held = hostile.run(environment, names)
+            passed = hostile.run(environment, names)
         case _:
-            held = matrix(environment, names)
-    return 0 if held else 1
+            passed = matrix(environment, names)
+    return 0 if passed else 1
 
 
 sys.exit(main(*sys.argv[1:]))

@@ -115,15 +115,15 @@ class CrashScenario:
         changed = self.environment.changed()
         if changed:
             return changed
-        held = self.held()
-        return f"recorded as in the pod: {held}" if held else ""
+        owning_claims = self.owning_claims()
+        return f"recorded as in the pod: {owning_claims}" if owning_claims else ""
 
     def problem_waiting(self) -> str:
         """Return what is wrong with NICs that wait on the host for their names, "" if nothing."""
         waiting = [name for name in observed_state.links() if is_temporary_name(name)]
         return "" if len(waiting) == len(self.taken) else f"{waiting} wait for {self.taken}"
 
-    def held(self) -> list[str]:
+    def owning_claims(self) -> list[str]:
         """Return the claims that a pod has by their records."""
         directory = self.site.settings.attachments
         if not any(directory.glob("*")):

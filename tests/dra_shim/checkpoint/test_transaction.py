@@ -218,7 +218,7 @@ def test_record_of_a_pod_is_found_by_claim_uid_or_name(state: StatePaths) -> Non
 @pytest.mark.parametrize(
     ("claim", "pod", "expected"),
     [
-        (ObjectRef("default", "a", "u1"), OTHER_POD, "held by pod default/train (UID p1)"),
+        (ObjectRef("default", "a", "u1"), OTHER_POD, "in use by pod default/train (UID p1)"),
         (ObjectRef("default", "a", ""), OTHER_POD, "release --claim-uid u1 when that pod is gone"),
         (ObjectRef("default", "a", "u9"), POD, "the name is still allocated under UID u1 to pod"),
     ],
@@ -309,7 +309,7 @@ BACK = replace(TOUCHED, restored=True)
 
 
 @pytest.mark.parametrize(
-    ("phase", "attached", "held"),
+    ("phase", "attached", "in_use"),
     [
         (Phase.INTENT, UNTOUCHED, True),
         (Phase.ATTACHED, UNTOUCHED, True),
@@ -327,7 +327,7 @@ BACK = replace(TOUCHED, restored=True)
     ],
 )  # fmt: skip
 def test_device_that_is_not_restored_on_the_host_is_in_use(
-    state: StatePaths, phase: Phase, attached: AttachedDevice, held: bool  # noqa: FBT001 cases
+    state: StatePaths, phase: Phase, attached: AttachedDevice, in_use: bool  # noqa: FBT001 cases
 ) -> None:  # fmt: skip
     claim = ObjectRef("default", "a", "u1")
     netns = NetnsId("/run/netns/x", 1, 2)
@@ -338,7 +338,7 @@ def test_device_that_is_not_restored_on_the_host_is_in_use(
         used = transaction.in_use().whole
 
     holder = "pod default/train, which has not released it (claim default/a)"
-    assert used == ({"d1": holder} if held else {})
+    assert used == ({"d1": holder} if in_use else {})
 
 
 def test_lock_is_released_if_the_records_cannot_be_opened(state: StatePaths) -> None:

@@ -165,14 +165,14 @@ def test_failed_attachment_record_makes_attached_devices_unhealthy(bench: Bench)
     with pytest.raises(RefusedError):
         again.attach((desired,))
 
-    with AttachmentStore(bench.state.attachments) as store, RecordCache(bench.state) as held:
+    with AttachmentStore(bench.state.attachments) as store, RecordCache(bench.state) as cache:
         store.put(again.journal.records[DATA])
-        held.read_changes()
-        assert held.attach_failures() == {}, "no device was attached yet"
+        cache.read_changes()
+        assert cache.attach_failures() == {}, "no device was attached yet"
 
         store.put(node.journal.records[DATA])
-        held.read_changes()
-        assert held.attach_failures() == {
+        cache.read_changes()
+        assert cache.attach_failures() == {
             name: failure_of(node).message for name in ("nic-1", "nic-2")
         }
 

@@ -30,11 +30,11 @@ from dranet_nri.model import (
 )
 from tests.dra_shim.status.records import (
     OTHER_POD,
+    attached_device,
     attachment,
     failure,
     given,
     hca,
-    held,
     moved,
     nic,
     one,
@@ -94,7 +94,7 @@ def test_other_failures_do_not_make_an_attached_nic_unready() -> None:
 
 
 def test_moved_rdma_device_is_ready() -> None:
-    record = attachment(moved(held(nic()), "mlx5_0", "mlx5_1"))
+    record = attachment(moved(attached_device(nic()), "mlx5_0", "mlx5_1"))
 
     assert status_of(given(), record).conditions[2] == Condition(
         "RDMALinkReady", true=True, reason="RDMALinkReady", message="mlx5_0, mlx5_1"
@@ -102,13 +102,13 @@ def test_moved_rdma_device_is_ready() -> None:
 
 
 def test_renamed_rdma_device_has_its_new_name() -> None:
-    record = attachment(replace(moved(held(nic()), "mlx5_0"), rdma_name="hca0"))
+    record = attachment(replace(moved(attached_device(nic()), "mlx5_0"), rdma_name="hca0"))
 
     assert status_of(given(), record).conditions[2].message == "hca0"
 
 
 def test_rdma_device_without_a_net_device_has_no_network_condition() -> None:
-    status = status_of(given(one(hca())), attachment(moved(held(hca(), ""), "mlx5_0")))
+    status = status_of(given(one(hca())), attachment(moved(attached_device(hca(), ""), "mlx5_0")))
 
     assert conditions_of(status) == {
         "Ready": (True, "RDMAOnlyDeviceReady"),
@@ -125,7 +125,7 @@ def test_rdma_device_without_a_net_device_has_no_network_condition() -> None:
     ],
 )
 def test_shared_device_stays_on_the_host(files: tuple[CharDevice, ...], given_to_it: str) -> None:
-    record = attachment(replace(held(nic(), ""), share_id="s-1", char_devices=files))
+    record = attachment(replace(attached_device(nic(), ""), share_id="s-1", char_devices=files))
 
     status = status_of(given(one(nic(), "s-1")), record)
 
@@ -141,7 +141,7 @@ def test_shared_device_stays_on_the_host(files: tuple[CharDevice, ...], given_to
 
 
 def test_message_contains_warnings() -> None:
-    record = attachment(replace(held(nic()), warnings=("umad is missing", "x" * 3000)))
+    record = attachment(replace(attached_device(nic()), warnings=("umad is missing", "x" * 3000)))
 
     message = status_of(given(), record).conditions[0].message
 
@@ -152,7 +152,7 @@ def test_message_contains_warnings() -> None:
 @pytest.mark.parametrize("phase", [Phase.FAILED, Phase.INTENT])
 def test_failure_is_in_all_conditions(phase: Phase) -> None:
     with_rdma = nic("nic-0", "mlx5_0")
-    record = attachment(held(with_rdma), phase=phase, failure=failure())
+    record = attachment(attached_device(with_rdma), phase=phase, failure=failure())
 
     status = status_of(given(one(with_rdma)), record)
 
@@ -166,7 +166,7 @@ def test_failure_is_in_all_conditions(phase: Phase) -> None:
 
 
 def test_rdma_failure_has_its_own_reason() -> None:
-    record = attachment(held(hca(), ""), phase=Phase.FAILED, failure=failure())
+    record = attachment(attached_device(hca(), ""), phase=Phase.FAILED, failure=failure())
 
     assert conditions_of(status_of(given(one(hca())), record)) == dict.fromkeys(
         ("Ready", "RDMALinkReady"), (False, "RDMADeviceAttachFailed")
@@ -196,7 +196,9 @@ def test_rdma_devices_in_shared_mode_are_not_pending(
     expected: bool,  # noqa: FBT001
 ) -> None:
     device = nic("nic-0", "mlx5_0")
-    record = attachment(replace(held(device), warnings=warnings), phase=phase, failure=failure())
+    record = attachment(
+        replace(attached_device(device), warnings=warnings), phase=phase, failure=failure()
+    )
 
     status = conditions_of(status_of(given(one(device)), record))
 
@@ -209,7 +211,7 @@ def test_rdma_devices_in_shared_mode_are_not_pending(
     [("NetworkDeviceHung", "NetworkDeviceHung"), ("what is this", "Unknown")],
 )
 def test_valid_reasons_are_copied(reason: str, copied: str) -> None:
-    record = attachment(held(hca(), ""), failure=failure(reason=reason))
+    record = attachment(attached_device(hca(), ""), failure=failure(reason=reason))
 
     assert failure_reason(record) == copied
 
@@ -239,7 +241,7 @@ def test_only_devices_of_the_pod_have_a_pending_network(
 
 
 def test_device_still_in_another_pod_is_pending() -> None:
-    record = replace(attachment(moved(held(nic()), "mlx5_0")), pod=OTHER_POD)
+    record = replace(attachment(moved(attached_device(nic()), "mlx5_0")), pod=OTHER_POD)
 
     status = status_of(given(), record)
 
@@ -319,7 +321,7 @@ def test_device_with_two_results_is_listed_once() -> None:
 
 def test_shares_of_a_device_are_listed_separately() -> None:
     allocation = given(one(nic(), "s-2"), one(nic(), "s-1"))
-    record = attachment(held(nic(), "net2"), held(nic(), "net1"))
+    record = attachment(attached_device(nic(), "net2"), attached_device(nic(), "net1"))
 
     found = device_statuses(allocation, record)
 
@@ -332,7 +334,7 @@ def test_shares_of_a_device_are_listed_separately() -> None:
 def test_addresses_have_the_format_of_the_api() -> None:
     many = tuple(f"10.0.{index}.1/24" for index in range(20))
     unusual = ("2001:DB8:0:0:0:0:0:5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120", *many)
-    record = attachment(replace(held(nic()), addresses=unusual, mac="0C:42:A1:00:00:01"))
+    record = attachment(replace(attached_device(nic()), addresses=unusual, mac="0C:42:A1:00:00:01"))
 
     network = status_of(given(), record).network
 

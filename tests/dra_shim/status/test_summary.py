@@ -16,7 +16,15 @@ from dra_shim.status.summary import (
     status_update,
 )
 from dranet_nri.model import Attachment, Phase
-from tests.dra_shim.status.records import NOW, OTHER_POD, attachment, failure, given, held, nic
+from tests.dra_shim.status.records import (
+    NOW,
+    OTHER_POD,
+    attached_device,
+    attachment,
+    failure,
+    given,
+    nic,
+)
 
 
 def test_attached_claim_is_reported_at_once() -> None:
@@ -90,7 +98,7 @@ def test_failed_restore_is_reported_without_an_allocation() -> None:
 
 
 def test_old_failure_is_not_reported_again() -> None:
-    warned = replace(held(nic()), warnings=("umad is missing",))
+    warned = replace(attached_device(nic()), warnings=("umad is missing",))
     record = attachment(warned, phase=Phase.FAILED, failure=failure(time=NOW - 3600))
 
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)

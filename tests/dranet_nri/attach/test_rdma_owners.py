@@ -86,7 +86,7 @@ def test_only_the_rdma_device_of_the_nic_is_moved_and_restored(
     assert node.executor.verify(attachment, None) == attachment
     node.detach()
     assert node.journal.phases() == {DATA: Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 @pytest.mark.parametrize("device", [SUBFUNCTION, ERDMA], ids=["SF", "eRDMA"])
@@ -146,7 +146,7 @@ def test_child_of_a_bond_gets_the_files_of_the_rdma_device_of_its_ports(lag: Nod
     assert record.devices[0].shared_rdma == ("mlx5_bond_0",)
     assert lag.executor.verify(record, claims) == record
     lag.detach()
-    lag.assert_home()
+    lag.assert_restored()
 
 
 @pytest.mark.parametrize("mode", RdmaMode)

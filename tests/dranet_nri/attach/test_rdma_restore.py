@@ -96,7 +96,7 @@ def test_rdma_device_recreated_between_two_attempts_is_moved(node: Node) -> None
     assert now.index != before.index
     assert node.rdma(node.netns) == {"mlx5_2"}
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_recreated_rdma_device_does_not_hide_the_one_in_the_pod(
@@ -115,7 +115,7 @@ def test_recreated_rdma_device_does_not_hide_the_one_in_the_pod(
 
     assert node.rdma(node.netns) == {"mlx5_2", "mlx5_20"}
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_rdma_device_recreated_on_the_host_counts_as_restored(node: Node) -> None:
@@ -125,7 +125,7 @@ def test_rdma_device_recreated_on_the_host_counts_as_restored(node: Node) -> Non
     node.detach()
 
     assert node.journal.phases() == {DATA: Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_rdma_device_removed_during_the_pod_is_reported_until_it_is_back(node: Node) -> None:
@@ -141,7 +141,7 @@ def test_rdma_device_removed_during_the_pod_is_reported_until_it_is_back(node: N
     node.kernel.add_rdma("mlx5_2", parent="0000:02:00.0")
     node.detach()
     assert node.journal.phases() == {DATA: Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 # --------------------------------------------------------------------------- names
@@ -155,7 +155,7 @@ def test_rdma_name_of_the_pod_is_removed_before_the_move_to_the_host(node: Node)
     log = len(node.kernel.log)
     node.detach()
     assert kinds_of(node.kernel.log[log:])[:2] == [RenameRdma, MoveRdma]
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_taken_rdma_device_name_is_reported_until_the_name_is_free(node: Node) -> None:
@@ -172,7 +172,7 @@ def test_taken_rdma_device_name_is_reported_until_the_name_is_free(node: Node) -
     node.kernel.rdma.remove("mlx5_2")
     node.detach()
     assert node.journal.phases() == {DATA: Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 # --------------------------------------------------------------------------- IP over InfiniBand
@@ -259,7 +259,7 @@ def test_interfaces_returned_under_swapped_names_get_their_own_names() -> None:
     detach_after_lost_namespaces(node)
 
     assert set(node.journal.phases().values()) == {Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_concurrent_detaches_restore_swapped_names() -> None:
@@ -279,7 +279,7 @@ def test_concurrent_detaches_restore_swapped_names() -> None:
         node.retry()
 
     assert set(node.journal.phases().values()) == {Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_name_held_by_a_foreign_interface_is_not_taken() -> None:
@@ -302,7 +302,7 @@ def test_name_held_by_a_foreign_interface_is_not_taken() -> None:
     node.kernel.remove_link("ib0")
     detach_after_lost_namespaces(node)
     assert set(node.journal.phases().values()) == {Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 # --------------------------------------------------------------------------- namespaces that die
@@ -325,7 +325,7 @@ def test_devices_of_a_dying_namespace_are_restored_after_the_kernel_returns_them
     node.detach(netns_exists=False)
 
     assert set(node.journal.phases().values()) == {Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_rdma_device_that_cannot_be_moved_keeps_its_record(node: Node) -> None:
@@ -339,7 +339,7 @@ def test_rdma_device_that_cannot_be_moved_keeps_its_record(node: Node) -> None:
     node.restart()
     node.detach()
     assert node.journal.phases() == {DATA: Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_immovable_rdma_device_is_reported_before_the_nic_is_moved(node: Node) -> None:
@@ -351,4 +351,4 @@ def test_immovable_rdma_device_is_reported_before_the_nic_is_moved(node: Node) -
 
     assert "EOPNOTSUPP" in str(caught.value)
     assert node.kernel.log == []
-    node.assert_home()
+    node.assert_restored()

@@ -133,7 +133,7 @@ def test_no_container_starts_without_its_nic_during_an_update(daemons: Daemons, 
         assert pod.partition("-")[0] in start
     assert links_of(pods, "train") == links
     pods.delete("train")
-    daemons.wait_home()
+    daemons.wait_restored()
 
 
 # --------------------------------------------------------------------------- removal
@@ -172,7 +172,7 @@ def test_pods_keep_their_nics_while_the_driver_is_removed_and_reinstalled(
     wait_until("the NIC in the pod to be known", lambda: "attached" in row(daemons, "nic0"))
     assert links_of(pods, "train") == links["train"]
     pods.delete("train")
-    daemons.wait_home()
+    daemons.wait_restored()
     assert not row(daemons, "nic0")
 
 

@@ -102,7 +102,7 @@ class Machine:
             "sysctl": checked(self.node, "sh", "-c", SYSCTLS).splitlines(),
         }
 
-    def wait_home(self) -> None:
+    def wait_restored(self) -> None:
         """Return once the node is as remembered."""
         try:
             wait_until("the NICs to be restored", lambda: self.state() == self._before)

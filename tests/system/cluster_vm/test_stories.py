@@ -118,7 +118,7 @@ class Story:
         self._cluster.kubectl("delete", space, CONTROLLERS, "--all", "--cascade=orphan")
         self.pods.api.delete(f"{NAMESPACES}/{self.pods.namespace}/pods", grace_s=1)
         wait_until("all pods to be gone", lambda: not self._pods(), POD_TIMEOUT_S)
-        self._machine.wait_home()
+        self._machine.wait_restored()
 
     def _pods(self) -> list[Object]:
         items: list[Object] = self.pods.api.get(f"{NAMESPACES}/{self.pods.namespace}/pods")["items"]

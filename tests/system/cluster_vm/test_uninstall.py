@@ -42,7 +42,7 @@ def test_hardware_is_restored_after_pods_end_without_the_driver(
 
     for pod in names:
         pods.wait_gone(pod)
-    installed.wait_home()
+    installed.wait_restored()
     installed.wait_published()
 
 

@@ -98,7 +98,7 @@ def test_verify_reports_two_pods(
     assert "2 of 2 pods are ready" in done.stderr
     assert ET.parse(svg).getroot().tag.endswith("svg")
     assert left(cluster) == []
-    installed.wait_home()
+    installed.wait_restored()
 
 
 def test_interrupted_verification_leaves_no_objects(
@@ -114,4 +114,4 @@ def test_interrupted_verification_leaves_no_objects(
 
     assert running.returncode == 130, errors
     assert left(cluster) == []
-    installed.wait_home()
+    installed.wait_restored()

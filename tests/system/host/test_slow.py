@@ -10,7 +10,7 @@ import pytest
 
 from tests.box.attach import (
     NO_SPEC,
-    assert_home,
+    assert_restored,
     container_once_open,
     links_in,
     remove,
@@ -122,7 +122,7 @@ def test_slow_attach_is_accepted_and_completed_behind_the_gate(
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_container_without_a_gate_waits_for_a_slow_attach(
@@ -135,7 +135,7 @@ def test_container_without_a_gate_waits_for_a_slow_attach(
             cri.create_container(pod)
     assert_still_connected(faulty)
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_pod_with_a_hung_attach_can_be_ended_and_its_nic_is_restored_later(
@@ -153,7 +153,7 @@ def test_pod_with_a_hung_attach_can_be_ended_and_its_nic_is_restored_later(
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
     release("stuck-uid")
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_next_sandbox_gets_the_nic_of_a_hung_attach(
@@ -171,7 +171,7 @@ def test_next_sandbox_gets_the_nic_of_a_hung_attach(
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert_still_connected(faulty)
     remove(cri, second)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_attach_that_fails_after_the_answer_is_undone_reported_and_retried(
@@ -193,7 +193,7 @@ def test_attach_that_fails_after_the_answer_is_undone_reported_and_retried(
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 # --------------------------------------------------------------------------- detach and sweep
@@ -214,7 +214,7 @@ def test_hung_detach_delays_neither_its_pod_nor_others(
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
     release("leaving-uid")
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(
@@ -231,7 +231,7 @@ def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(
 
     assert_still_connected(faulty)
     release("two-uid")
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_reconcile_that_hangs_at_one_pod_repairs_the_next(
@@ -253,7 +253,7 @@ def test_reconcile_that_hangs_at_one_pod_repairs_the_next(
 
     assert_still_connected(frequent_resync)
     release("first-uid")
-    assert_home(before)
+    assert_restored(before)
 
 
 # --------------------------------------------------------------------------- the plugin's end
@@ -279,4 +279,4 @@ def test_plugin_stopped_during_a_hang_ends_and_the_next_one_completes_the_attach
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert status("nic0")["reason"] == ""
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.box import rdma
-from tests.box.attach import assert_home, remove
+from tests.box.attach import assert_restored, remove
 from tests.box.claims import allocate, release
 from tests.box.cri import Cri
 from tests.box.nics import Nic, ip, make_functions, remove_functions
@@ -90,7 +90,7 @@ def test_pods_with_shared_rdma_devices_reach_each_other(
 
     for pod in (near, far):
         remove(cri, pod.pod)
-    assert_home(before)
+    assert_restored(before)
     assert rdma.links() == links_on_host(shared)
 
 
@@ -141,7 +141,7 @@ def test_required_exclusive_mode_is_refused_on_a_shared_node_with_the_remedy(
 
         assert "boot the node with 'options ib_core netns_mode=0'" in message
         assert "--rdma-mode=auto" in message
-        assert_home(before)
+        assert_restored(before)
         assert rdma.links() == links_on_host(shared)
 
 
@@ -152,7 +152,7 @@ def test_rdma_name_is_refused_in_shared_mode(
 
     refused(cri, "renamed", r"rdma\.name")
 
-    assert_home(before)
+    assert_restored(before)
     assert rdma.links() == links_on_host(shared)
 
 
@@ -166,7 +166,7 @@ def test_software_rdma_device_lost_by_a_move_is_refused_and_can_be_shared(
 
     assert f"RDMA device {hca.device} is software (soft-RoCE, siw), and is deleted" in message
     assert "let pods share the device (dra-shim run --shared)" in message
-    assert_home(before)
+    assert_restored(before)
     assert rdma.links() == links_on_host(software_rdma)
     release("software-uid")
     claim = allocate("sharing", [hca.nic], "sharing-uid", pod="sharing", shared="true")
@@ -174,7 +174,7 @@ def test_software_rdma_device_lost_by_a_move_is_refused_and_can_be_shared(
     files = checked(run_container(cri, pod, claim), "ls", "/dev/infiniband").split()
     assert {f"/dev/infiniband/{file}" for file in files} == set(rdma.device_files(hca.device))
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
     assert rdma.links() == links_on_host(software_rdma)
 
 
@@ -204,7 +204,7 @@ def test_immovable_rdma_device_is_refused_and_stays_with_its_nic(
 
     assert unmovable[0].device in message
     assert "options ib_core netns_mode=1" in message
-    assert_home(before)
+    assert_restored(before)
     assert rdma.links() == links_on_host(unmovable)
     (row,) = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["devices"]
     assert row["state"] == "restored"

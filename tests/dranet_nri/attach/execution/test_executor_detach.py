@@ -88,7 +88,7 @@ def test_repeated_attempts_keep_the_first_snapshot_after_the_state_was_lost(node
 
     node.detach()
 
-    node.assert_home()
+    node.assert_restored()
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -103,7 +103,7 @@ def test_tcx_program_of_the_pod_is_removed_and_that_of_the_host_is_kept(
 
     node.detach(netns_exists=not killed)
 
-    node.assert_home()
+    node.assert_restored()
     assert node.tcx("eth1") != ()
 
 
@@ -118,7 +118,7 @@ def test_claimed_altname_is_removed_and_those_of_the_host_are_kept(
 
     node.detach(netns_exists=not killed)
 
-    node.assert_home()
+    node.assert_restored()
 
 
 DISABLED = NetworkConfig(InterfaceConfig(name="net1", disable_ebpf=True))
@@ -154,7 +154,7 @@ def test_detach_on_a_kernel_without_tcx_ignores_tcx(node: Node) -> None:
 
     node.detach()
 
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_dad_is_restored_on_a_nic_that_was_set_to_noarp(node: Node) -> None:
@@ -165,7 +165,7 @@ def test_dad_is_restored_on_a_nic_that_was_set_to_noarp(node: Node) -> None:
     node.attach()
     node.detach()
 
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_returned_device_gets_a_new_snapshot_at_the_next_attach(node: Node) -> None:
@@ -206,7 +206,7 @@ def test_detach_restores_the_devices_of_one_claim_and_keeps_the_other_attached(n
     assert all(device.restored for device in record.devices)
     assert node.kernel.state("eth3") is None, "the other claim's device stays in the pod"
     assert node.executor.detach(storage, netns_exists=True).phase is Phase.RESTORED
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_features_that_the_pod_disabled_are_restored(node: Node) -> None:
@@ -216,7 +216,7 @@ def test_features_that_the_pod_disabled_are_restored(node: Node) -> None:
 
     node.executor.detach(record, netns_exists=True)
 
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_detaching_phase_is_recorded_before_the_first_operation(node: Node) -> None:
@@ -258,7 +258,7 @@ def test_hardware_of_a_dead_namespace_is_restored_after_the_kernel_returns_it(no
 
     node.kernel.release(node.netns)
     assert node.executor.detach(waiting, netns_exists=False).phase is Phase.RESTORED
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_repeated_detach_without_progress_writes_no_record(node: Node) -> None:
@@ -303,7 +303,7 @@ def test_virtual_device_is_restored_from_a_live_namespace(node: Node) -> None:
     record = node.executor.detach(record, netns_exists=True)
 
     assert record.phase is Phase.RESTORED
-    node.assert_home()
+    node.assert_restored()
 
 
 @pytest.mark.parametrize("index_is_free", [True, False], ids=["its index", "another index"])
@@ -335,7 +335,7 @@ def test_c20_virtual_device_renamed_by_a_daemon_is_not_reported_as_gone(
         found.link = replace(found.link, name="dummy0", index=own.link.index)
     node.retry()
     assert node.journal.phases() == {DATA: Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_missing_device_keeps_the_claim_in_detaching(node: Node) -> None:
@@ -363,7 +363,7 @@ def test_taken_interface_name_is_reported_until_the_name_is_free(node: Node) -> 
     node.kernel.remove_link("eth2")
     node.retry()
     assert node.journal.phases() == {DATA: Phase.RESTORED}
-    node.assert_home()
+    node.assert_restored()
 
 
 @pytest.mark.parametrize("fault", ["observe", "session", "operation"])
@@ -388,7 +388,7 @@ def test_failed_detach_is_recorded_and_repeated(node: Node, fault: str) -> None:
     assert (
         node.executor.detach(node.journal.records[DATA], netns_exists=True).phase is Phase.RESTORED
     )
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_detach_of_a_record_without_snapshots_runs_no_operations(node: Node) -> None:
@@ -429,7 +429,7 @@ def test_verify_and_detach_do_not_read_the_whole_pod_namespace(
     node.detach()
 
     assert node.kernel.whole_pods == 0
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_verify_of_a_claim_without_interfaces_succeeds(node: Node) -> None:

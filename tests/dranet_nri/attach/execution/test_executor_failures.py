@@ -65,7 +65,7 @@ def test_failed_operation_restores_every_device_on_the_host(
         node, error = failed_at(make, n, done=done)
         assert error is not None
         assert error.undo_failures == ()
-        node.assert_home()
+        node.assert_restored()
         for uid in (DATA, STORAGE):
             record = node.journal.records[uid]
             assert record.phase is Phase.FAILED
@@ -94,7 +94,7 @@ def test_failed_undo_is_reported_and_a_later_detach_completes_it(node: Node) -> 
     node.restart()
     node.detach()
 
-    node.assert_home()
+    node.assert_restored()
     assert node.journal.phases() == {DATA: Phase.RESTORED, STORAGE: Phase.RESTORED}
 
 
@@ -110,7 +110,7 @@ def test_undo_without_a_kernel_read_is_reported_and_a_later_detach_completes_it(
     assert all(device.restored for device in node.journal.records[DATA].devices)
     node.restart()
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_unresolvable_device_files_undo_the_attach(node: Node) -> None:
@@ -119,7 +119,7 @@ def test_unresolvable_device_files_undo_the_attach(node: Node) -> None:
     with pytest.raises(AttachError, match="record the result failed: resolve character devices"):
         node.attach()
 
-    node.assert_home()
+    node.assert_restored()
     assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
 
 
@@ -138,7 +138,7 @@ def test_partial_attach_after_a_crash_is_undone_when_the_next_attempt_fails(
         with pytest.raises(AttachError):
             node.attach()
 
-        node.assert_home()
+        node.assert_restored()
         assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
 
 
@@ -253,7 +253,7 @@ def test_attach_after_a_stop_at_any_step_completes(make: type[Node], fault: Faul
         node.attach()
         node.assert_attached()
         node.detach()
-        node.assert_home()
+        node.assert_restored()
 
     assert stopped(make, fault, stops(make, fault) + 1) is None, "every step was stopped at"
 
@@ -265,7 +265,7 @@ def test_detach_after_a_stop_at_any_step_restores_everything(
 ) -> None:
     for node in stopped_nodes(make, fault):
         node.detach()
-        node.assert_home()
+        node.assert_restored()
         assert set(node.journal.phases().values()) <= {Phase.RESTORED}
 
 
@@ -277,7 +277,7 @@ def test_detach_after_a_stop_and_a_lost_namespace_restores_everything(
     for node in stopped_nodes(make, fault):
         node.kernel.destroy_netns(node.netns)
         node.detach(netns_exists=False)
-        node.assert_home()
+        node.assert_restored()
         assert set(node.journal.phases().values()) <= {Phase.RESTORED}
 
 
@@ -292,7 +292,7 @@ def test_next_sandbox_after_a_stop_and_a_lost_namespace_is_attached(
         node.attach()
         node.assert_attached()
         node.detach()
-        node.assert_home()
+        node.assert_restored()
 
 
 @pytest.mark.parametrize("n", range(1, 4))
@@ -306,7 +306,7 @@ def test_unwritable_failure_record_leaves_a_state_that_a_detach_restores(n: int)
 
     node.restart()
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 @SHAPES
@@ -322,7 +322,7 @@ def test_detach_after_a_crash_of_a_detach_completes(make: type[Node]) -> None:
         else:
             break
         node.detach()
-        node.assert_home()
+        node.assert_restored()
         assert node.journal.phases() == {DATA: Phase.RESTORED, STORAGE: Phase.RESTORED}
 
     assert n > OPS_HOME[make] > 1, "the detach was stopped at every operation"
@@ -346,7 +346,7 @@ def test_failed_operation_of_a_detach_does_not_prevent_the_rest(
         ]
         assert returned.count(False) <= 1
         node.detach()
-        node.assert_home()
+        node.assert_restored()
         assert node.journal.phases() == {DATA: Phase.RESTORED, STORAGE: Phase.RESTORED}
 
     assert n > OPS_HOME[make] > 1, "every operation of the detach failed in turn"

@@ -107,7 +107,7 @@ def test_port_returned_under_its_pod_name_is_restored_without_its_sibling(
     detached = node.executor.detach(old_record(record) if older else record, netns_exists=False)
 
     assert (detached.phase, detached.failure) == (Phase.RESTORED, None)
-    node.assert_home()
+    node.assert_restored()
 
 
 @pytest.mark.parametrize("ops", [(), (SetLink(Ns.POD, "net1", DISGUISE),)], ids=["name", "both"])
@@ -119,7 +119,7 @@ def test_port_renamed_and_readdressed_by_the_pod_is_restored_without_its_sibling
 
     assert node.executor.verify(record, None) == record
     assert node.executor.detach(record, netns_exists=True).phase is Phase.RESTORED
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_missing_port_keeps_the_claim_in_detaching_beside_its_sibling(
