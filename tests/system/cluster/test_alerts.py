@@ -29,7 +29,7 @@ CASES: Final = {
         'dranet_nri_attach_duration_seconds_count{result="failed",%s}', GROWING, CONSTANT,
     ),
     "DranetPodsRefused": ("dranet_nri_refusals_total{%s}", GROWING, CONSTANT),
-    "DranetContainersHeld": (
+    "DranetContainersWaiting": (
         'dranet_nri_gate_openings_total{result="failed",%s}', GROWING, CONSTANT,
     ),
     "DranetDeviceNotRestored": ("dranet_nri_pending_repairs{%s}", "1x60", "0x60"),
