@@ -87,7 +87,7 @@ class CallCounts:
             case prepare.PodSuperseded():
                 self._claims.add("stranded", by=int(bool(notice.waiting)))
             case prepare.OrphanSearchFailed():
-                self._failures.add("Sweep", "internal")
+                self._failures.add("CollectOrphans", "internal")
             case prepare.ProfileReleased():
                 self._claims.add("profile_released")
             case prepare.ProfileReleaseFailed():

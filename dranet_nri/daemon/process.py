@@ -75,7 +75,7 @@ class NriDaemon:
         self._log: structlog.typing.FilteringBoundLogger = logger("daemon")
         default = Endpoint(settings.name, settings.index, str(settings.nri_socket))
         self._endpoint = endpoint_from_environ(environ, default)
-        self._schedule = ReconcileSchedule(settings.sweep_s)
+        self._schedule = ReconcileSchedule(settings.resync_s)
         self._files = DeferredFileSystem()
 
     async def run(self) -> None:

@@ -20,7 +20,7 @@ from tests.box.nics import Nic
 from tests.box.plugin import ALLOCATIONS, ATTACHMENTS, Plugin
 from tests.box.waiting import wait_until
 
-SWEEP_S: Final = "2" if os.environ.get("BOX_TIER") == "vm" else "0.5"
+RESYNC_S: Final = "2" if os.environ.get("BOX_TIER") == "vm" else "0.5"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def absent(cri: Cri) -> Iterator[Plugin]:
 
     Whatever the test does, no plugin, claim, pod or broken record is left.
     """
-    plugin = Plugin("--sweep", SWEEP_S)
+    plugin = Plugin("--resync-period", RESYNC_S)
     yield plugin
     if not plugin.running:
         plugin.start(wait=False)

@@ -33,7 +33,7 @@ from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
 from tests.prove.table import Tally, is_listed, keep, print_now
 
-_SWEEP_S: Final = 1.0  # a NIC that returns later is restored by a sweep
+_RESYNC_S: Final = 1.0  # a NIC that returns later is restored by a reconcile
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Row:
         """Record two claims."""
         self.environment, self.attack = environment, attack
         self.number = next(environment.numbers)
-        self.site = Site(ROOT / f"hostile{self.number}", _SWEEP_S)
+        self.site = Site(ROOT / f"hostile{self.number}", _RESYNC_S)
         self.site.root.mkdir(parents=True)
         self.nested = f"nested{self.number}"
         with closing(AllocationStore(self.site.settings.allocations)) as store:
@@ -160,7 +160,7 @@ class Row:
             for row in json.loads(shown)["devices"]
             if row["claim"] == str(self.hostile.claim.claim)
         ]
-        # Of a NIC that a sweep missed while its pod ran, the failed attach tells.
+        # Of a NIC that a reconcile missed while its pod ran, the failed attach tells.
         names = ("lsns --type net", "another namespace has it")
         reported = any(word in reason for reason in reasons for word in names)
         return "" if reported else f"the status says {reasons}"

@@ -20,10 +20,10 @@ from tests.prove import dhcp_server, host_setup, namespaces, observed_state
 from tests.prove.environment import After, Failed, HostEnvironment, Loss, differences
 from tests.prove.plugin_process import PluginProcess, plugin
 from tests.prove.shapes import Act, Shape, allocations, device_of
-from tests.prove.site import SWEEP_S, Site
+from tests.prove.site import RESYNC_S, Site
 
 SETTLED_S: Final = 40.0 * SLOWDOWN
-LEFT_SWEEP_S: Final = 1.0  # only a sweep sees that a NIC left its pod
+LEFT_RESYNC_S: Final = 1.0  # only a reconcile detects that a NIC left its pod
 LONG_NANO: Final = 600_000_000_000
 ROOT: Final = Path("/run/prove")
 
@@ -36,8 +36,8 @@ class CrashScenario:
         self.environment, self.shape = environment, shape
         self.number = next(environment.numbers)
         self.nics = environment.nics[: shape.count]
-        sweep_s = LEFT_SWEEP_S if shape.act is Act.LEFT else SWEEP_S
-        self.site = Site(ROOT / str(self.number), sweep_s)
+        resync_s = LEFT_RESYNC_S if shape.act is Act.LEFT else RESYNC_S
+        self.site = Site(ROOT / str(self.number), resync_s)
         self.site.root.mkdir(parents=True)
         self.uid = f"uid{self.number}"
         self.pods: list[nri_pb2.PodSandbox] = []

@@ -221,7 +221,7 @@ TOLD = [
     (
         prepare.OrphanSearchFailed(OSError()),
         "dra_shim_claim_failures_total",
-        {"method": "Sweep", "kind": "internal"},
+        {"method": "CollectOrphans", "kind": "internal"},
         1,
     ),
     (RegistrationResult(), "dra_shim_registered", {}, 1),

@@ -142,7 +142,7 @@ def test_sandbox_recreated_while_the_plugin_is_down_gets_the_returned_nic(
 def test_second_instance_waits_and_takes_over_when_the_first_dies(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
-    second = Plugin("--sweep", "0.5")
+    second = Plugin("--resync-period", "0.5")
     pod, container = start_pod(cri, "early", nics[:1])
     served = plugin.log().count("serving")
     try:
@@ -271,7 +271,7 @@ def wait_swept(plugin: Plugin) -> None:
     """Return after one more resync of the plugin."""
     stray = Path("/var/run/cdi/dra.net-stray.json")
     stray.write_text("{}")
-    wait_until("a sweep", lambda: not stray.exists())
+    wait_until("a reconcile", lambda: not stray.exists())
 
 
 def test_nic_renamed_on_the_host_is_refused_until_it_has_its_name(

@@ -47,7 +47,7 @@ def faulty(cri: Cri) -> Iterator[FaultyPlugin]:
 @pytest.fixture
 def frequent_resync(cri: Cri) -> Iterator[FaultyPlugin]:
     """Return a plugin that verifies every pod each second."""
-    yield from serving(cri, FaultyPlugin("--sweep", "1"))
+    yield from serving(cri, FaultyPlugin("--resync-period", "1"))
 
 
 def serving(cri: Cri, plugin: FaultyPlugin) -> Iterator[FaultyPlugin]:
@@ -196,7 +196,7 @@ def test_attach_that_fails_after_the_answer_is_undone_reported_and_retried(
     assert_restored(before)
 
 
-# --------------------------------------------------------------------------- detach and sweep
+# --------------------------------------------------------------------------- detach and reconcile
 
 
 @pytest.mark.every_runtime

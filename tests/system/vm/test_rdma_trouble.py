@@ -33,7 +33,7 @@ from tests.box.waiting import wait_until
 pytestmark = pytest.mark.timeout(600)
 
 CYCLES = 20
-SELDOM = ("--sweep", "3600")  # so that only kernel events trigger a reconcile
+SELDOM = ("--resync-period", "3600")  # so that only kernel events trigger a reconcile
 FUNCTIONS = 2
 
 
