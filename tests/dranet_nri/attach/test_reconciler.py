@@ -154,7 +154,7 @@ def test_record_first_read_by_a_hook_schedules_a_reconcile(node: Node) -> None:
 
     node.plugin.is_unclaimed(node.pod("plain"))
 
-    assert node.bell == ["news"]
+    assert node.reconcile_requests == ["request"]
 
 
 def virtual(node: Node, pod: Pod) -> Allocation:

@@ -257,7 +257,7 @@ def test_command_detects_an_azure_machine_by_its_asset_tag(
     places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host = FakeSysfs(tmp_path / "sys")
-    host.tell("class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")
+    host.write("class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")
 
     _, output = report(capsys, *places)
 

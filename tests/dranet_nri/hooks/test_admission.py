@@ -166,7 +166,7 @@ def test_internal_error_of_the_reader_does_not_stop_an_unclaimed_pod(node: Node)
     node.run_pod(ordinary)
     node.create(ordinary)
     assert not node.plugin.may_refuse(ordinary)
-    assert node.bell == ["trouble"]
+    assert node.reconcile_requests == ["wake"]
     assert node.reconcile(), "an unreadable allocation is pending"
 
 

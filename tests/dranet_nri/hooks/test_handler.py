@@ -205,11 +205,11 @@ def test_returned_nic_is_attached_to_the_waiting_pod(node: Node) -> None:
     node.run_pod(first)
     node.run_pod(second)
     node.reconcile()
-    node.bell.clear()
+    node.reconcile_requests.clear()
 
     node.stop_pod(first)
 
-    assert node.bell == ["trouble"]
+    assert node.reconcile_requests == ["wake"]
     node.reconcile()
     assert node.gate_open(waiting)
 

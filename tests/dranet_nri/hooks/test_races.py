@@ -358,4 +358,4 @@ def test_failed_attach_without_a_waiting_caller_requests_a_reconcile(node: Node)
 
     node.run(work)
 
-    assert node.bell[-1] == "trouble"
+    assert node.reconcile_requests[-1] == "wake"

@@ -118,11 +118,11 @@ def test_unlisted_sandbox_is_learned_from_any_container(node: Node) -> None:
     claim = node.allocate(pod, 1, containers=(ContainerClaim("app"),))
     node.synchronize()
     assert not node.gate_open(claim)
-    node.bell.clear()
+    node.reconcile_requests.clear()
 
     node.create(pod, name="sidecar")
 
-    assert node.bell == ["news"]
+    assert node.reconcile_requests == ["request"]
     node.reconcile()
     assert node.in_pod(1, pod)
     assert node.gate_open(claim)

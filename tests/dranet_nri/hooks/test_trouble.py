@@ -152,7 +152,7 @@ def test_unwritten_gate_is_pending_until_it_is_written(node: Node) -> None:
 
     assert node.phase(claim) is Phase.ATTACHED
     assert not node.gate_open(claim)
-    assert "trouble" in node.bell
+    assert "wake" in node.reconcile_requests
     assert node.reconcile()
     node.disk.room = None
     assert not node.reconcile()
@@ -297,7 +297,7 @@ def test_stop_that_leaves_a_nic_in_the_pod_requests_a_reconcile(node: Node) -> N
 
     node.stop_pod(pod)
 
-    assert node.bell[-1] == "trouble"
+    assert node.reconcile_requests[-1] == "wake"
 
 
 def test_rejection_count_is_removed_with_the_claims_of_the_pod(node: Node) -> None:

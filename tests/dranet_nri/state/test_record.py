@@ -28,7 +28,7 @@ from dranet_nri.state.record import (
     salvage_pod_uid,
 )
 from tests.dranet_nri.state.examples import ALLOCATION, ATTACHMENT, DEVICE, POD_UID
-from tests.dranet_nri.state.invalid_records import BROKEN, GOOD, bent
+from tests.dranet_nri.state.invalid_records import BROKEN, GOOD, with_value
 from tests.dranet_nri.state.strategies import ALLOCATIONS, ATTACHMENTS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "state"
@@ -199,7 +199,7 @@ def test_newer_version_is_refused_with_the_remedy() -> None:
 
 def test_version_that_is_too_old_is_refused_with_the_remedy() -> None:
     with pytest.raises(StateVersionError, match=r"0 is too old.*one version at a time"):
-        decode_allocation(bent("version", value=0))
+        decode_allocation(with_value("version", value=0))
 
 
 def test_record_of_the_previous_version_is_upgraded(
