@@ -12,7 +12,9 @@ from dranet_nri.errors import InvalidValueError, StateCorruptError, StateVersion
 from dranet_nri.model import (
     Allocation,
     Attachment,
+    InterfaceConfig,
     NetworkConfig,
+    Phase,
     Route,
     RouteConfig,
 )
@@ -241,6 +243,28 @@ def test_version_5_is_read_without_altnames() -> None:
     assert decode_attachment((GOLDEN / "attachment-v5.json").read_bytes()) == replace(
         ATTACHMENT, devices=devices
     )
+
+
+def test_version_5_has_other_names_for_restored_and_child_config() -> None:
+    first, *others = ATTACHMENT.devices
+    devices = (replace(first, restored=True, child_config=InterfaceConfig("net1")), *others)
+    record = replace(ATTACHMENT, phase=Phase.RESTORED, devices=devices)
+    text = encode_attachment(record).decode()
+    names = {'"version":6': '"version":5', "restored": "home", "childConfig": "madeBy"}
+    for new, old in names.items():
+        text = text.replace(new, old)
+
+    assert '"phase":"home"' in text
+    assert '"home":true' in text
+    assert decode_attachment(text.encode()) == record
+
+
+@pytest.mark.parametrize("devices", ["x", ["x"]])
+def test_version_5_without_devices_is_corrupt(devices: object) -> None:
+    record = json.loads((GOLDEN / "attachment-v5.json").read_bytes()) | {"devices": devices}
+
+    with pytest.raises(StateCorruptError, match=r"\$\.devices"):
+        decode_attachment(json.dumps(record).encode())
 
 
 def test_omitted_fields_have_the_defaults_of_version_6() -> None:
