@@ -263,7 +263,7 @@ class NodeCounts:
                 self._scan_failures.add("hung")
             case discovery.EventSourceLost():
                 self._lost_sources.add(notice.source)
-            case discovery.TcxFileUnreadable():
+            case discovery.PrivilegedFactsUnreadable():
                 self._scan_failures.add("facts")
             case _:
                 assert_never(notice)

@@ -56,7 +56,7 @@ from dranet_nri.state.lock import PluginLock
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AttachmentStore
 from dranet_nri.telemetry.heartbeat import TelemetryWriter
-from dranet_nri.telemetry.tcx import PrivilegedFactsWriter
+from dranet_nri.telemetry.privileged_facts import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
 
@@ -174,7 +174,7 @@ class NriDaemon:
             lambda: connection.status,
         )
         read = partial(plugin.attacher.watchdog.run, privileged.read_privileged_facts)
-        tcx_writer = PrivilegedFactsWriter(FileSystem(), self._settings.run, read)
+        facts_writer = PrivilegedFactsWriter(FileSystem(), self._settings.run, read)
         leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
         plugin.attacher.on_attached = leases.note
         loop = asyncio.get_running_loop()
@@ -189,7 +189,7 @@ class NriDaemon:
             async with asyncio.TaskGroup() as tasks:
                 workers = (
                     tasks.create_task(telemetry.run(), name="telemetry"),
-                    tasks.create_task(tcx_writer.run(), name="tcx"),
+                    tasks.create_task(facts_writer.run(), name="privileged facts"),
                     tasks.create_task(self._reconcile_loop(plugin), name="repair"),
                     tasks.create_task(leases.run(), name="leases"),
                     tasks.create_task(self._stop_on_signal(connection, stop), name="stop"),

@@ -109,9 +109,9 @@ LINES: dict[LogNotice, tuple[str, str, dict[str, object]]] = {
     discovery.EventSourceLost("rtnetlink", BUG): (
         "warning", "event source lost", {"source": "rtnetlink", "reason": "oops"},
     ),
-    discovery.TcxFileUnreadable(BUG): (
+    discovery.PrivilegedFactsUnreadable(BUG): (
         "warning",
-        "file of TCX programs and links of other namespaces unreadable",
+        "privileged facts of the plugin unreadable",
         {
             "reason": "oops",
             "remedy": "run plugin and shim of one version; the previous content stays valid",

@@ -266,7 +266,7 @@ TOLD = [
     (discovery.ScanFailed(OSError(), 1.0), "dra_shim_scan_failures_total", {"reason": "error"}, 1),
     (discovery.ScanHung("x", 9.0), "dra_shim_scan_failures_total", {"reason": "hung"}, 1),
     (
-        discovery.TcxFileUnreadable(OSError()),
+        discovery.PrivilegedFactsUnreadable(OSError()),
         "dra_shim_scan_failures_total",
         {"reason": "facts"},
         1,
