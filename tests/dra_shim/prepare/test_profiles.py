@@ -77,7 +77,7 @@ class Pool:
         config: Mapping[str, object],
     ) -> Mapping[str, object]:
         assert claim["kind"] == "ResourceClaim"
-        assert (uid, device.name) in self.held
+        assert (uid, device.name) in self.in_use
         assert config == {"profile": "fast", **self.answer}
         assert self.hook is not None
         self._fail()
