@@ -341,7 +341,7 @@ def test_pod_that_does_not_answer_does_not_end_the_verification() -> None:
     pods = [WorkerPod(f"verify-{n}", f"node-{n}", f"10.0.0.{n}", (nic,)) for n in range(3)]
     runner = OneSilent({pod.pod: "0x8012" for pod in pods})
 
-    lines = measure(pods, runner, MeasurementPlan(NO_BARS), progress=lambda text: None)
+    lines = measure(pods, runner, MeasurementPlan(NO_THRESHOLDS), progress=lambda text: None)
 
     (line,) = (line for line in lines if line.check == "pod")
     assert (line.source, line.outcome) == ("node-1", Outcome.FAILED)
