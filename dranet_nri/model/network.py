@@ -323,11 +323,16 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """One permanent neighbour entry (RTM_NEWNEIGH, NUD_PERMANENT)."""
+    """One permanent neighbour entry (RTM_NEWNEIGH, NUD_PERMANENT).
+
+    `flags` are NTF_ROUTER and NTF_EXT_LEARNED (linux/neighbour.h), `protocol` is as in Route.
+    """
 
     destination: str
     mac: str
     proxy: bool = False
+    flags: int = 0
+    protocol: int = 0
 
 
 @dataclass(frozen=True, slots=True)
