@@ -323,10 +323,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """One permanent neighbour entry (RTM_NEWNEIGH, NUD_PERMANENT).
-
-    `flags` are NTF_ROUTER and NTF_EXT_LEARNED (linux/neighbour.h), `protocol` is as in Route.
-    """
+    """One permanent neighbour entry (RTM_NEWNEIGH); flags NTF_ROUTER, NTF_EXT_LEARNED; RTPROT_*."""
 
     destination: str
     mac: str
