@@ -31,6 +31,7 @@ from dranet_nri.model import (
     GATE_CLOSED,
     GATE_OPEN,
     HUNG,
+    NOT_READY,
     RESTORE_FAILED,
     Allocation,
     Attachment,
@@ -97,6 +98,7 @@ FAILURES: Final = {
     for event in (
         EventType(ATTACH_FAILED, "Pod", "the attach is refused or undone"),
         EventType(RDMA_ATTACH_FAILED, "Pod", "the same, for devices that have RDMA only"),
+        EventType(NOT_READY, "Pod", "no address in time, or its DHCP lease is lost"),
         EventType(GATE_CLOSED, "Pod", "attached, but no container can start"),
         EventType(DETACH_FAILED, "Pod", "a device is not restored"),
         EventType(RESTORE_FAILED, "Pod", "a part of a device is not restored"),

@@ -232,6 +232,7 @@ class AttachedDevice:
 
 # Reasons of a Failure. Each is the reason of an Event and of a condition as well.
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # also a reason of dranet
+NOT_READY: Final = "NetworkDeviceNotReady"  # no address in time, or its lease is lost; as in dranet
 GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # the claim is attached, but its gate is closed
 GATE_OPEN: Final = "NetworkDeviceGateOpen"  # the claim is not attached, but its gate is open
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not on the host, or not usable

@@ -299,7 +299,7 @@ _RDMA: Final = (
     Break(
         "a pod is attached without the RDMA device that its driver took away",
         _FABRIC,
-        "if not rdma:",
+        "if not rdma or len(rdma) < len(device.rdma):",
         "if False:",
         f"{_TEST_HOME}::test_rdma_device_removed_by_its_driver_is_refused",
     ),

@@ -24,9 +24,10 @@ from dranet_nri.attach.execution.steps import AttachRun, all_ops, late_ops
 from dranet_nri.attach.leases import with_leases
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.component.clock import SystemClock
-from dranet_nri.errors import DranetError, KernelError
+from dranet_nri.errors import DranetError, KernelError, NoAddressError
 from dranet_nri.model import (
     ATTACH_FAILED,
+    NOT_READY,
     Allocation,
     AttachedDevice,
     Attachment,
@@ -205,7 +206,8 @@ class PlanExecutor:
                 self._journal.put(record)
         except DranetError as error:
             undone = self._undo(session, targets)
-            self._fail(records, str(stopped_at(run.step, error)), undone)
+            reason = NOT_READY if isinstance(error, NoAddressError) else ATTACH_FAILED
+            self._fail(records, str(stopped_at(run.step, error)), undone, reason)
             raise stopped_at(run.step, error, undone.failures) from error
         return attached
 
@@ -249,6 +251,7 @@ class PlanExecutor:
         records: tuple[Attachment, ...],
         message: str,
         undone: _Undone | None = None,
+        reason: str = ATTACH_FAILED,
     ) -> None:
         """Record the failure; with `undone`, also which devices are restored.
 
@@ -265,7 +268,7 @@ class PlanExecutor:
                 )
             count = record.failure.count + 1 if record.failure else 1
             wall_s = self._clock.wall()
-            failure = Failure(ATTACH_FAILED, message_of(message), wall_s, count)
+            failure = Failure(reason, message_of(message), wall_s, count)
             try:
                 self._journal.put(
                     replace(record, phase=Phase.FAILED, devices=devices, failure=failure)

@@ -12,6 +12,7 @@ from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.errors import KernelError, OutdatedError
 from dranet_nri.model import (
     FOREVER,
+    NOT_READY,
     Addressing,
     Attachment,
     InterfaceConfig,
@@ -106,6 +107,7 @@ def test_expired_lease_closes_the_gate_and_is_acquired_again(leased: Leased) -> 
     assert lost.failure
     assert "device pci-0000-01-00-0: the lease" in lost.failure.message
     assert "no DHCP server extended it" in lost.failure.message
+    assert lost.failure.reason == NOT_READY
     allocation = leased.node.plugin.allocations.reader.get(CLAIM)
     assert allocation
     assert not leased.node.gate.is_open(allocation)
@@ -130,6 +132,7 @@ def test_pod_keeps_its_nic_without_a_dhcp_server(leased: Leased) -> None:
     assert leased.record.phase is Phase.FAILED
     assert leased.record.failure
     assert "no DHCP server granted net1" in leased.record.failure.message
+    assert leased.record.failure.reason == NOT_READY
     state = leased.node.kernel.state("net1", leased.node.netns(leased.pod))
     assert state
     assert state.link.up
