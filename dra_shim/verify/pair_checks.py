@@ -310,8 +310,9 @@ class PairChecks:
 
     def _perftest(self, command: Sequence[str], source: NicEnd, target: NicEnd) -> CommandResult:
         port = str(PERFTEST_PORT + target.rail)
+        family = ["--ipv6-addr"] if ":" in target.worker.address else []
         client, server = (
-            (*command, "-p", port, "-d", end.nic.rdma, "-x", str(end.gid), "-F")
+            (*command, *family, "-p", port, "-d", end.nic.rdma, "-x", str(end.gid), "-F")
             for end in (source, target)
         )
         return self._served(target, server, source, (*client, target.worker.address))

@@ -71,6 +71,17 @@ def run(saved: Path, *arguments: str) -> Ended:
     return called(main, *arguments, "--from", str(saved), home=saved.parent)
 
 
+@pytest.mark.parametrize("command", ["status", "verify"])
+def test_list_of_kubeconfigs_is_left_to_kubectl(
+    monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "one:two")
+
+    _, args = PROGRAM.parse([command])
+
+    assert args.kubeconfig == ""
+
+
 def change(path: Path, old: str, new: str) -> None:
     """Replace a text in a file that contains it."""
     text = path.read_text()

@@ -11,7 +11,7 @@ import pytest
 from dra_shim.cli import main
 from dra_shim.verify.bars import Bars
 from dra_shim.verify.collectives import check_collectives, program_text
-from dra_shim.verify.documents import PodRequirements, base_pod, pod_document
+from dra_shim.verify.documents import PodRequirements, base_documents, pod_document
 from dra_shim.verify.measure import MeasurementPlan, measure
 from dra_shim.verify.outputs import LinkOutput, PodFacts, parse_collectives
 from dra_shim.verify.remedies import CAUSES
@@ -172,9 +172,8 @@ def test_program_is_that_of_the_example() -> None:
 
 
 def test_pod_template_of_the_user_is_kept() -> None:
-    requirements = PodRequirements(
-        "", "nic.dra.net", 0, "gpu.nvidia.com", 0, "program", base_pod(POD)
-    )
+    base, others = base_documents(POD)
+    requirements = PodRequirements("", "nic.dra.net", 0, "gpu.nvidia.com", 0, "program", base)
 
     pod = pod_document("verify-0", "node-a", requirements)
 
@@ -187,12 +186,39 @@ def test_pod_template_of_the_user_is_kept() -> None:
     assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["gib", "collectives", "shm"]
     assert pod["spec"]["hostIPC"] is True
     assert pod["metadata"]["labels"]["team"] == "x"
+    assert others == []
 
 
-@pytest.mark.parametrize("text", ["", "[", "kind: Job", POD.replace("kind: Pod", "kind: Job")])
+def test_objects_of_the_users_pod_are_created_with_it() -> None:
+    saved = """
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: registry, namespace: ml, uid: a, resourceVersion: "7", labels: {team: x}}
+type: kubernetes.io/dockerconfigjson
+---
+"""
+
+    _, (secret,) = base_documents(POD + saved)
+
+    assert secret["metadata"] == {"name": "registry", "labels": {"team": "x"}}
+    assert secret["type"] == "kubernetes.io/dockerconfigjson"
+
+
+NODE = """
+---
+kind: Node
+metadata: {name: node-a}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[", "kind: Job", POD.replace("kind: Pod", "kind: Job"), f"{POD}---{POD}", POD + NODE],
+)
 def test_file_without_a_usable_pod_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"one container has `image`"):
-        base_pod(text)
+        base_documents(text)
 
 
 def test_refused_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

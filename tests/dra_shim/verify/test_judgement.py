@@ -205,6 +205,15 @@ def test_matrix_cell_has_the_colour_of_the_worst_check() -> None:
     assert cells["reach: not measured"] == COLOURS[Outcome.NOT_MEASURED]
 
 
+def test_matrix_of_a_large_cluster_has_cells_of_measured_pairs_only() -> None:
+    names = [f"node-{node}/net{rail}" for node in range(64) for rail in range(8)]
+    lines = [passed("tcp", name, names[number - 8]) for number, name in enumerate(names)]
+
+    root = ET.fromstring(draw(lines))
+
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}g"))) == len(names)
+
+
 def test_names_of_a_matrix_are_not_cut() -> None:
     source = f"{'w' * 63}/{'w' * 15}"  # the longest names of a node and an interface
 
@@ -315,6 +324,31 @@ def test_missing_program_is_not_reported_as_a_fault(nic: ClaimedNic, programs: s
             MeasurementPlan(NO_BARS),
             progress=lambda text: None,
         )
+
+
+@dataclass(frozen=True)
+class OneSilent(Partitions):
+    """A runner of which one pod does not answer."""
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Return half of the facts of the pod."""
+        answered = super().run(pod, command, limit_s)
+        return CommandResult(1, "", "no route") if pod == "verify-1" else answered
+
+
+def test_pod_that_does_not_answer_does_not_end_the_verification() -> None:
+    nic = ClaimedNic("nic0", "ib0", "", "mlx5_0", Fabric.INFINIBAND)
+    pods = [WorkerPod(f"verify-{n}", f"node-{n}", f"10.0.0.{n}", (nic,)) for n in range(3)]
+    runner = OneSilent({pod.pod: "0x8012" for pod in pods})
+
+    lines = measure(pods, runner, MeasurementPlan(NO_BARS), progress=lambda text: None)
+
+    (line,) = (line for line in lines if line.check == "pod")
+    assert (line.source, line.outcome) == ("node-1", Outcome.FAILED)
+    assert line.meaning == "pod verify-1 on node node-1 does not answer: no route"
+    assert {(line.source, line.target) for line in lines if line.target} == {
+        ("node-0/ib0", "node-2/ib0")
+    }
 
 
 class Silent:

@@ -123,6 +123,7 @@ def test_healthy_pair_passes_all_checks_phase_by_phase() -> None:
     assert {line.outcome for line in lines} == {Outcome.PASSED}
     phases = [text.strip().partition(":")[0] for text in progress if text.startswith("  ")]
     assert phases == ["facts of 2 pods", "reach", "loss", "tcp", "rping", "write", "latency"]
+    assert "pairs of NICs: 2, rounds: 1, at most 29 s" in progress
     assert progress[-1].startswith("measured in ")
     ends = {
         phase: [number for number, key in enumerate(runner.keys) if f": {program}" in key]
@@ -142,6 +143,39 @@ def test_nic_without_a_peer_is_reported() -> None:
     (line,) = (line for line in lines if line.outcome is not Outcome.PASSED)
     assert (line.source, line.outcome) == ("here/ens2", Outcome.NOT_MEASURED)
     assert line.meaning == "the other pod has no NIC of this rail"
+
+
+@dataclass
+class Ipv6Cluster(RecordedPrograms):
+    """The same programs in a cluster whose pods have IPv6 addresses only.
+
+    Attributes:
+        exchanges: command lines of perftest, which exchanges addresses on the pod network.
+    """
+
+    exchanges: list[Sequence[str]] = field(default_factory=list)
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Return what was recorded with IPv4."""
+        if any(word.startswith("ib_") for word in command):
+            self.exchanges.append(command)
+        recorded = [
+            PODS[int(word[-1]) - 1].address if word.startswith("fd00::") else word
+            for word in command
+            if word != "--ipv6-addr"
+        ]
+        return super().run(pod, recorded, limit_s)
+
+
+def test_programs_connect_over_an_ipv6_pod_network() -> None:
+    pods = [replace(pod, address=f"fd00::{number}") for number, pod in enumerate(PODS, 1)]
+    runner = Ipv6Cluster("healthy")
+
+    lines = measure(pods, runner, MeasurementPlan(BARS, DURATIONS), lambda text: None)
+
+    assert {line.outcome for line in lines} == {Outcome.PASSED}
+    assert len(runner.exchanges) >= 8  # server and client of both programs on both rails
+    assert all("--ipv6-addr" in command for command in runner.exchanges)
 
 
 def test_rails_of_a_pod_have_their_own_ports() -> None:
