@@ -101,9 +101,11 @@ def with_rdma(
     if problems:
         raise RefusedError(f"device {name}: {'; '.join(problems)}")
     rdma = _recorded_devices(device.rdma, observed) or adopted_rdma(observed.pod, allocated.device)
-    if not rdma:
+    if not rdma or len(rdma) < len(device.rdma):
+        recorded = [link.name for link in device.rdma if not find_same(link, rdma)]
         raise RefusedError(
-            f"device {name}: its RDMA device {', '.join(allocated.device.rdma_devices)} is not on"
+            f"device {name}: its RDMA device"
+            f" {', '.join(recorded or allocated.device.rdma_devices)} is not on"
             " the host: its driver is being reloaded, or another pod has it, through another port"
             " or without a record; run dranet-nri status"
         )

@@ -70,7 +70,8 @@ _TRANSACTIONS: Final = (
     Break(
         "a file is written where readers see it half written",
         "dranet_nri/component/files.py",
-        "        fs.write(staged, data, mode, durable=durable)\n        fs.replace(staged, path)\n",
+        "        _stage(fs, staged, data, mode, durable=durable)\n"
+        "        fs.replace(staged, path)\n",
         "        fs.unlink(path)\n        fs.write(path, data, mode, durable=durable)\n",
         "tests/dranet_nri/state/test_files.py::test_failed_save_leaves_the_old_or_the_new_file_and_nothing_else",
     ),
@@ -299,7 +300,7 @@ _RDMA: Final = (
     Break(
         "a pod is attached without the RDMA device that its driver took away",
         _FABRIC,
-        "if not rdma:",
+        "if not rdma or len(rdma) < len(device.rdma):",
         "if False:",
         f"{_TEST_HOME}::test_rdma_device_removed_by_its_driver_is_refused",
     ),

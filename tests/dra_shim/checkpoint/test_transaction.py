@@ -144,6 +144,9 @@ def test_unwritable_state_directory_is_reported_with_the_remedy(
     write: Callable[[CheckpointTransaction], None],
 ) -> None:
     class RefusingFs(FileSystem):
+        def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+            raise error
+
         def unlink(self, path: Path) -> None:
             raise error
 

@@ -253,3 +253,11 @@ def test_nic_with_rdma_and_a_corrupt_record_is_adopted_from_the_pod(
     assert node.is_on_host(1)
     assert [device.link.name for device in node.kernel.rdma.devices] == ["mlx5_1"]
     assert node.kernel.rdma.names(node.netns(pod)) == []
+
+
+def test_software_device_with_a_name_of_the_pod_is_not_its(node: Node) -> None:
+    attached(node, given(pci(2)))
+    node.kernel.add_rdma("mlx5_2", parent="")  # names are per namespace since Linux 7.3
+    (attachment,) = node.journal.records.values()
+
+    assert node.executor.verify(attachment, claim(DATA, given(pci(2)))) == attachment

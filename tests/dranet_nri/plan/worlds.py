@@ -86,7 +86,7 @@ RULES = (
 )
 NEIGHBOURS = (
     Neighbour("10.1.0.1", "02:00:00:00:00:fe"),
-    Neighbour("2001:db8::1", "02:00:00:00:00:fd"),
+    Neighbour("2001:db8::1", "02:00:00:00:00:fd", flags=0x80, protocol=17),
 )
 SYSCTLS = (Sysctl("ipv4", "rp_filter", "2"), Sysctl("ipv6", "accept_ra", "0"))
 
