@@ -89,9 +89,9 @@ def test_no_file_is_freed_before_the_nic_is_in_the_pod(
 
     @contextmanager
     def freed_later(_: FileSystem) -> Iterator[None]:
-        states.append(node.at_home(1))
+        states.append(node.is_on_host(1))
         yield
-        states.append(node.at_home(1))
+        states.append(node.is_on_host(1))
 
     monkeypatch.setattr(FileSystem, "freed_later", freed_later)
     node.run_pod(pod)
