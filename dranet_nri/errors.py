@@ -12,6 +12,7 @@
     └── RefusedError          a pod is refused, with the reason for the operator
         ├── OwnedError            another pod or sandbox has the device or claim
         ├── NotRestoredError      the device is not restored on the host yet
+        ├── NoAddressError        no router or DHCP server gave a device an address in time
         ├── NoNetnsError          its sandbox has no network namespace of its own
         ├── OutdatedError         its allocation or sandbox is not the current one
         ├── UnusableRecordError   its allocation record cannot be used
@@ -145,13 +146,17 @@ class RefusedError(DranetError):
 class OwnedError(RefusedError):
     """Another pod, sandbox or claim owns the device."""
 
-    kind = "held"
+    kind = "in_use"
 
 
 class NotRestoredError(RefusedError):
     """The device of a sandbox that is gone is not restored on the host yet."""
 
-    kind = "not_home"
+    kind = "not_restored"
+
+
+class NoAddressError(RefusedError):
+    """No router or DHCP server gave a device of the pod an address in time."""
 
 
 class NoNetnsError(RefusedError):

@@ -12,6 +12,7 @@ from dranet_nri.model import BANDWIDTH, DRIVER_NAME
 _CEL_TYPES: Final = {bool: "bool", int: "int", str: "string"}
 _VALUES: Final = {bool: re.compile("true|false"), int: re.compile(r"-?\d+")}
 _STANDARD: Final = "resource.kubernetes.io"
+_REPLACED: Final = {"cloudNetwork": "gce.dra.net/networkName"}  # as in documents of dranet for GKE
 _NAME: Final = r"""["']([A-Za-z0-9.-]+)/([A-Za-z_]\w*)["']"""
 _MEMBER: Final = r"\.\s*\??\s*(?:String|Int|Bool|Version)Values?\b"
 _KEY: Final = re.compile(rf"\battributes\s*\[\s*\??\s*{_NAME}\s*\]")
@@ -40,7 +41,8 @@ def unknown_attributes(expression: str) -> Iterator[str]:
     """Yield an error for each unknown attribute or capacity name in an expression."""
     for table, name in names_in(expression):
         if table == "attributes":
-            yield from unknown_attribute(name)
+            tested = rf"\bhas\s*\([^()]*\.\s*{name.rpartition('/')[2]}\s*\)"
+            yield from unknown_attribute(name, tested=bool(re.search(tested, expression)))
         elif table == "capacity":
             yield from unknown_capacity(name)
 
@@ -94,17 +96,22 @@ def _corrected(literal: str, expected: type[bool | int | str]) -> str:
     return "correct the value"
 
 
-def unknown_attribute(name: str) -> Iterator[str]:
+def unknown_attribute(name: str, *, tested: bool = False) -> Iterator[str]:
     """Yield an error for a qualified name that this driver does not publish.
 
-    Other drivers may publish attributes in the domain of Kubernetes, so in that domain only names
-    that resemble a known one are reported.
+    Other drivers may publish attributes in the domain of Kubernetes, and a webhook in that of this
+    driver. So in the former domain, and of `tested` names, only those that resemble a known one are
+    reported.
+
+    Args:
+        name: the qualified name.
+        tested: the expression tests with has() whether a device has the attribute.
     """
     domain, _, identifier = name.partition("/")
     if name in ATTRIBUTE_NAMES or domain not in {DRIVER_NAME, _STANDARD}:
         return
     hint = did_you_mean(identifier, _identifiers(domain)) or _elsewhere(identifier)
-    if hint or domain == DRIVER_NAME:
+    if hint or (domain == DRIVER_NAME and not tested):
         remedy = "correct it" if hint else "'dranet-nri inventory --output json' shows them"
         yield f'{domain} has no attribute "{identifier}"{hint}; {remedy}'
 
@@ -127,6 +134,8 @@ def _identifiers(domain: str) -> list[str]:
 
 
 def _elsewhere(identifier: str) -> str:
-    """Return a hint to the standard attribute of this name, or ""."""
+    """Return a hint to the attribute of another domain that has or replaces this name, or ""."""
+    if identifier in _REPLACED:
+        return f' (did you mean "{_REPLACED[identifier]}"?)'
     name = f"{_STANDARD}/{identifier}"
     return f' (did you mean "{name}"?)' if name in ATTRIBUTE_NAMES else ""

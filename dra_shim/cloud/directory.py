@@ -19,10 +19,11 @@ from dra_shim.cloud.provider import (
     ProviderDeviceId,
     enriched,
     identity_of,
+    needs_addresses,
 )
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.notice import LogLine, LogNotice
-from dranet_nri.model import Device
+from dranet_nri.model import Device, NetworkConfig
 
 FIRST_S: Final = 5.0  # seconds for the first facts
 REFRESH_S: Final = 300.0  # seconds; NICs and addresses are added while a machine runs
@@ -89,22 +90,26 @@ class CloudDirectory:
         facts = self._facts.get(identity_of(device))
         return enriched(device, facts) if facts else device
 
-    def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:
+    def parameters(self, device: Device, own: NetworkConfig) -> tuple[str, Mapping[str, object]]:
         """Return the name of the provider and its parameters for a device.
+
+        Args:
+            device: the device.
+            own: parameters of class and claim.
 
         Raises:
             CloudError: Prepare must wait, because they are not known yet.
         """
         identity = identity_of(device)
         facts = self._facts.get(identity)
-        waits = self._provider is not None and self._provider.required
+        waits = self._provider is not None and (self._provider.required or needs_addresses(own))
         if facts is None and waits and identity in self._devices:
             raise CloudError(
                 f"device {device.name}: the cloud provider has no facts about it yet; see its log, "
                 "and that of dra-shim"
             )
         name = self._provider.name if self._provider else ""
-        return name, (facts or _NO_FACTS).parameters
+        return name, (facts or _NO_FACTS).parameters_for(own)
 
     async def update_devices(self, devices: Iterable[Device]) -> bool:
         """Set the devices, and return whether new facts arrived since the last call.

@@ -1,10 +1,17 @@
-"""Google Compute Engine: machine type, placement, and the networks of its NICs.
+"""Google Compute Engine: machine type, placement, networks of its NICs, addresses for children.
 
-Origin: cloud.google.com/compute/docs/metadata (the server), kubernetes-sigs/dranet (attributes).
+Rules:
+1. An IPVLAN child of a NIC gets an address of the NIC's first alias range, as in dranet, and its
+   packets leave by the NIC's router. Google routes a range to one machine, so nodes need not agree.
+2. The first NIC gives no address: its ranges are those of the pods on the cluster network.
+
+Origin: cloud.google.com/compute/docs/metadata (the server), cloud.google.com/vpc/docs/alias-ip
+(alias ranges), kubernetes-sigs/dranet (attributes, table and priority of the routing).
 """
 
 import re
 from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Network
 from itertools import accumulate
 from typing import Final
 
@@ -22,13 +29,17 @@ from dra_shim.cloud.provider import (
     text_at,
     value_at,
 )
+from dranet_nri.config.address_ranges import MAX_RANGE
 from dranet_nri.inventory.attributes import MAX_STRING_BYTES
-from dranet_nri.model import AttributeValue
+from dranet_nri.model import AttributeValue, table_of
 
 _HEADERS: Final = (("Metadata-Flavor", "Google"),)
 _ROOT: Final = "/computeMetadata/v1/instance"
 _NETWORK: Final = re.compile(r"projects/([0-9]+)/networks/(\S+)")
 _MAX_INTEGER: Final = 2**63 - 1
+_NO_BROADCAST: Final = 31  # RFC 3021: both addresses of such a network are those of hosts
+_LINK_SCOPE: Final = 253  # RT_SCOPE_LINK
+_PRIORITY: Final = 32000
 
 
 async def _load(get: Get) -> Describe:
@@ -38,11 +49,20 @@ async def _load(get: Get) -> Describe:
     )
     host = await get(MetadataRequest(f"{_ROOT}/attributes/physical_host", _HEADERS, optional=True))
     listed = read_json(raw, "GCE metadata")
+    node = (
+        *string_attributes({"gce.dra.net/machineType": machine.strip().rpartition("/")[2]}),
+        *_placement(host.strip()),
+    )
     nics = {
-        mac_digits(text_at(nic, "mac")): nic for nic in (listed if isinstance(listed, list) else ())
+        mac_digits(text_at(nic, "mac")): _of_nic(node, nic, ipvlan=index > 0)
+        for index, nic in enumerate(listed if isinstance(listed, list) else ())
     }
-    node = string_attributes({"gce.dra.net/machineType": machine.strip().rpartition("/")[2]})
-    return _describe((*node, *_placement(host.strip())), nics)
+
+    def describe(device: ProviderDeviceId) -> DeviceFacts:
+        others = DeviceFacts(node)
+        return nics.get(mac_digits(device.mac), others) if device.mac else others
+
+    return describe
 
 
 def _placement(host: str) -> tuple[tuple[str, AttributeValue], ...]:
@@ -54,15 +74,9 @@ def _placement(host: str) -> tuple[tuple[str, AttributeValue], ...]:
     return string_attributes(dict(zip(names, parts, strict=True)))
 
 
-def _describe(node: tuple[tuple[str, AttributeValue], ...], nics: Mapping[str, object]) -> Describe:
-    def describe(device: ProviderDeviceId) -> DeviceFacts:
-        nic = nics.get(mac_digits(device.mac)) if device.mac else None
-        return DeviceFacts(node) if nic is None else _of_nic(node, nic)
-
-    return describe
-
-
-def _of_nic(node: tuple[tuple[str, AttributeValue], ...], nic: object) -> DeviceFacts:
+def _of_nic(
+    node: tuple[tuple[str, AttributeValue], ...], nic: object, *, ipvlan: bool
+) -> DeviceFacts:
     """Return the facts of a NIC; none if its network cannot be parsed, as in dranet."""
     network = _NETWORK.fullmatch(text_at(nic, "network"))
     if network is None or int(network[1]) > _MAX_INTEGER:
@@ -77,8 +91,29 @@ def _of_nic(node: tuple[tuple[str, AttributeValue], ...], nic: object) -> Device
             ("gce.dra.net/networkName", network[2]),
             ("gce.dra.net/networkProjectNumber", int(network[1])),
             *string_attributes({"gce.dra.net/ipAliases": _joined(listed)}),
-        )
+        ),
+        ipvlan=_child_parameters(listed[0], nic) if ipvlan and listed else {},
     )
+
+
+def _child_parameters(alias: str, nic: object) -> Mapping[str, object]:
+    """Return the parameters of an IPVLAN child; none if alias or router cannot be parsed."""
+    try:
+        network, router = IPv4Network(alias), IPv4Address(text_at(nic, "gateway"))
+    except ValueError:
+        return {}
+    edge = 1 if network.prefixlen < _NO_BROADCAST else 0  # the addresses of network and broadcast
+    low, high = network[edge], network[min(network.num_addresses, MAX_RANGE) - 1 - edge]
+    table = table_of(text_at(nic, "mac"))
+    return {
+        "interface": {"addresses": [f"{low}-{high}/{network.prefixlen}"]},
+        "routes": [
+            {"destination": str(network), "scope": _LINK_SCOPE, "table": table},
+            {"destination": f"{router}/32", "scope": _LINK_SCOPE, "table": table},
+            {"destination": "0.0.0.0/0", "gateway": str(router), "table": table},
+        ],
+        "rules": [{"source": str(network), "table": table, "priority": _PRIORITY}],
+    }
 
 
 def _joined(ranges: list[str]) -> str:

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from dranet_nri.errors import DranetError
 from dranet_nri.inventory import MAX_ATTRIBUTES, within_budget
 from dranet_nri.inventory.attributes import truncated
-from dranet_nri.model import AttributeValue, Device
+from dranet_nri.model import AttributeValue, Device, NetworkConfig
 
 _NO_PARAMETERS: Final[Mapping[str, object]] = MappingProxyType({})
 
@@ -55,10 +55,24 @@ class DeviceFacts:
     Attributes:
         attributes: (qualified name, value), the most useful first.
         parameters: NetworkConfig as JSON, not validated.
+        ipvlan: in its place for an IPVLAN child that has no other source of addresses.
     """
 
     attributes: tuple[tuple[str, AttributeValue], ...] = ()
     parameters: Mapping[str, object] = field(default_factory=lambda: _NO_PARAMETERS)
+    ipvlan: Mapping[str, object] = field(default_factory=lambda: _NO_PARAMETERS)
+
+    def parameters_for(self, own: NetworkConfig) -> Mapping[str, object]:
+        """Return the parameters for a claim; routing of its own replaces that of `ipvlan`."""
+        if not (self.ipvlan and needs_addresses(own)):
+            return self.parameters
+        routed = own.routes or own.rules or own.interface.vrf
+        return {"interface": self.ipvlan["interface"]} if routed else self.ipvlan
+
+
+def needs_addresses(own: NetworkConfig) -> bool:
+    """Return whether a claim has an IPVLAN child, and neither addresses nor a profile for it."""
+    return own.interface.needs_addresses and not own.profile
 
 
 Describe = Callable[[ProviderDeviceId], DeviceFacts]

@@ -44,10 +44,11 @@ class DeniedError(CloudError):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Features that a webhook provides: facts of devices, and profiles."""
+    """Features that a webhook provides: facts of devices, profiles, runtime hooks of profiles."""
 
     cloud: bool
     profiles: bool
+    hooks: bool = False
 
 
 class Webhook:
@@ -79,9 +80,8 @@ class Webhook:
             CloudError: the server does not answer.
         """
         found = await self._answer("GET", "/health", None)
-        return Capabilities(
-            found.get("cloudProvider") is True, found.get("profileProvider") is True
-        )
+        names = ("cloudProvider", "profileProvider", "runtimeHook")
+        return Capabilities(*(found.get(name) is True for name in names))
 
     async def facts(self, device: ProviderDeviceId) -> DeviceFacts:
         """Return the attributes and parameters of a device.
@@ -115,13 +115,29 @@ class Webhook:
             DeniedError: the profile does not exist, or the claim may not have it.
             CloudError: the server does not answer.
         """
-        document = {
-            "device": _device_document(device, device.name),
-            "claim": claim,
-            "claim_uid": uid,
-            "config": config,
-        }
+        document = _profile_document(device, claim, uid, config)
         return await self._answer("POST", "/GetProfileConfig", document)
+
+    async def runtime_hook(
+        self,
+        device: ProviderDeviceId,
+        claim: Mapping[str, object],
+        uid: str,
+        config: Mapping[str, object],
+    ) -> Mapping[str, object]:
+        """Return the program that dranet would run for a device of the pod; empty if none.
+
+        Args:
+            device: the device.
+            claim: the ResourceClaim.
+            uid: UID of the claim.
+            config: parameters with those of the profile.
+
+        Raises:
+            CloudError: see `profile`.
+        """
+        document = _profile_document(device, claim, uid, config)
+        return await self._answer("POST", "/GetRuntimeHook", document)
 
     async def release(
         self, device: ProviderDeviceId, claim: ObjectRef, config: Mapping[str, object]
@@ -174,6 +190,17 @@ class Webhook:
 def _device_document(device: ProviderDeviceId, name: str) -> dict[str, str]:
     addresses = {"mac_address": device.mac, "pci_address": device.pci}
     return {key: text for key, text in addresses.items() if text} | {"name": name}
+
+
+def _profile_document(
+    device: ProviderDeviceId, claim: Mapping[str, object], uid: str, config: Mapping[str, object]
+) -> Mapping[str, object]:
+    return {
+        "device": _device_document(device, device.name),
+        "claim": claim,
+        "claim_uid": uid,
+        "config": config,
+    }
 
 
 def _attribute(entry: tuple[str, object]) -> tuple[str, AttributeValue]:

@@ -1,7 +1,6 @@
 """Command `verify`: measures the network between pods with claimed NICs."""
 
 import argparse
-import os
 import signal
 import sys
 import time
@@ -11,9 +10,8 @@ from types import FrameType
 from typing import Final
 
 from dra_shim.commands.documents import read_text
-from dra_shim.verify.bars import BARS, parse_bars
 from dra_shim.verify.collectives import program_text
-from dra_shim.verify.documents import PodRequirements, base_pod, nodes_of
+from dra_shim.verify.documents import PodRequirements, base_documents, nodes_of
 from dra_shim.verify.kubectl import Kubectl
 from dra_shim.verify.matrix import draw
 from dra_shim.verify.measure import MeasurementPlan, measure
@@ -21,6 +19,7 @@ from dra_shim.verify.pair_checks import FULL, QUICK
 from dra_shim.verify.pods import new_namespace, running_pods
 from dra_shim.verify.report import as_document, as_text, verdict_of
 from dra_shim.verify.shells import PodShells
+from dra_shim.verify.thresholds import THRESHOLDS, parse_thresholds
 from dra_shim.verify.types import Line, Outcome
 from dranet_nri.component.output import add_output_flag, print_lines, show_document
 from dranet_nri.errors import ConfigError, InvalidValueError
@@ -30,15 +29,17 @@ IMAGE_WITH_TORCH: Final = "nvcr.io/nvidia/pytorch:25.08-py3"
 EXAMPLES: Final = (
     "verify",
     "verify --full --svg matrix.svg",
-    "verify --nodes node-a,node-b --nics 1 --bar write=380",
+    "verify --nodes node-a,node-b --nics 1 --threshold write=380",
     "verify --collectives --gpus 8",
 )
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
-    bars = "; ".join(f"{name} ({unit}: {text})" for name, (unit, _, text) in BARS.items())
-    bars = bars.replace("%", "%%")  # for argparse
+    thresholds = "; ".join(
+        f"{name} ({unit}: {text})" for name, (unit, _, text) in THRESHOLDS.items()
+    )
+    thresholds = thresholds.replace("%", "%%")  # for argparse
     parser.add_argument("--full", action="store_true",
                         help="all pairs of nodes and longer measurements; without it, each node "
                         "and the next one")  # fmt: skip
@@ -60,12 +61,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         f"{IMAGE_WITH_TORCH}")  # fmt: skip
     parser.add_argument("--pod", metavar="FILE", default="",
                         help="a Pod with further requirements of this cloud: volumes, "
-                        "environment, tolerations; its image is used without --image")  # fmt: skip
+                        "environment, pull secrets; its image is used without --image. Further "
+                        "documents are created with it: Secrets, ConfigMaps, NetworkPolicies, "
+                        "ServiceAccounts, ResourceClaimTemplates")  # fmt: skip
     parser.add_argument("--collectives", action="store_true",
                         help="also measure all-gather and all-reduce over all pods: by NCCL with "
                         "--gpus, else by gloo on the CPUs")  # fmt: skip
-    parser.add_argument("--bar", action="append", default=[], metavar="NAME=NUMBER",
-                        help=f"threshold instead of the default; repeatable. {bars}")  # fmt: skip
+    parser.add_argument("--threshold", action="append", default=[], metavar="NAME=NUMBER",
+                        help=f"replaces a default threshold; repeatable. {thresholds}")  # fmt: skip
     parser.add_argument("--exclusive", action="store_true",
                         help="fail if a pod sees RDMA devices that it does not claim")  # fmt: skip
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS",
@@ -74,7 +77,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--svg", metavar="FILE", help="also draw the matrix of all pairs")
     parser.add_argument("--verbose", action="store_true",
                         help="also list what passed, and the duration of each check")  # fmt: skip
-    parser.add_argument("--kubeconfig", default=os.environ.get("KUBECONFIG", ""), metavar="FILE",
+    parser.add_argument("--kubeconfig", default="", metavar="FILE",
                         help="kubeconfig file; default: that of kubectl")  # fmt: skip
     parser.add_argument("--context", default="", help="context of the kubeconfig")
 
@@ -83,37 +86,68 @@ def main(args: argparse.Namespace) -> int:
     """Measure and print the report; 1 if a check failed, or no two NICs could be measured.
 
     Raises:
-        KubectlError: the pods could not be created, or did not become ready.
+        KubectlError: the pods could not be created or deleted, or did not become ready.
         InvalidValueError: a flag has no usable value.
     """
     durations = FULL if args.full else QUICK
     ranks = max(args.gpus, 1) if args.collectives else 0
-    plan = MeasurementPlan(parse_bars(args.bar), durations, args.full, args.exclusive, ranks)
+    plan = MeasurementPlan(
+        parse_thresholds(args.threshold), durations, args.full, args.exclusive, ranks
+    )
     for flag in ("nics", "gpus"):
         if getattr(args, flag) < 0:
             raise InvalidValueError(f"--{flag} {getattr(args, flag)}: give 0 or a positive number")
     requirements = _requirements(args)
-    lines = _measured(args, plan, requirements)
     if args.svg:
-        Path(args.svg).write_text(draw(lines))
-    if not show_document(args.output, lambda: as_document(lines)):
-        print_lines(*as_text(lines, verbose=args.verbose))
+        Path(args.svg).touch()  # a file that cannot be written is refused before the measurement
+    lines: list[Line] = []
+    try:
+        _measure(args, plan, requirements, lines)
+    finally:  # also if the clean-up fails
+        if lines:
+            _report(args, lines)
     return 0 if verdict_of(lines) is Outcome.PASSED else 1
 
 
-def _measured(
-    args: argparse.Namespace, plan: MeasurementPlan, requirements: PodRequirements
-) -> list[Line]:
-    namespace = new_namespace()
-    kubectl = Kubectl(args.kubeconfig, args.context, namespace)
-    nodes = [name for name in args.nodes.split(",") if name]
-    nodes = nodes or nodes_of(kubectl.get("resourceslices"))
+def _report(args: argparse.Namespace, lines: list[Line]) -> None:
+    if not show_document(args.output, lambda: as_document(lines)):
+        print_lines(*as_text(lines, verbose=args.verbose))
+    if args.svg:
+        Path(args.svg).write_text(draw(lines))
+
+
+def _nodes(args: argparse.Namespace, kubectl: Kubectl) -> list[str]:
+    """Return the nodes to measure.
+
+    Raises:
+        InvalidValueError: one publishes no NICs, or there are fewer than two.
+    """
+    published = nodes_of(kubectl.get("resourceslices"))
+    nodes = [name for name in args.nodes.split(",") if name] or published
+    if unknown := [name for name in nodes if name not in published]:
+        raise InvalidValueError(
+            f"--nodes {','.join(unknown)}: no NICs are published there: check the name, and that "
+            "the driver runs (`kubectl get resourceslices`)"
+        )
     if len(nodes) < 2:
         found = ", ".join(nodes) or "none"
         raise InvalidValueError(
             f"--nodes: a measurement needs two, and there is {found}: name a node twice for two "
             "pods on it, or check that the driver runs (`kubectl get resourceslices`)"
         )
+    if len(set(nodes)) < len(nodes) and not args.nics:
+        raise InvalidValueError(f"--nodes {args.nodes}: two pods of a node need --nics")
+    return nodes
+
+
+def _measure(
+    args: argparse.Namespace, plan: MeasurementPlan, requirements: PodRequirements,
+    lines: list[Line],
+) -> None:  # fmt: skip
+    """Add the results to `lines`."""
+    namespace = new_namespace()
+    kubectl = Kubectl(args.kubeconfig, args.context, namespace)
+    nodes = _nodes(args, kubectl)
     start = time.monotonic()
 
     def progress(text: str) -> None:
@@ -125,13 +159,15 @@ def _measured(
         shells.close()  # so that the measurements end and the clean-up runs
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as with `nohup`
+            signal.signal(number, interrupt)
     with (
-        running_pods(kubectl, namespace, nodes, requirements, args.timeout, progress) as workers,
+        running_pods(kubectl, namespace, nodes, requirements, args.timeout, progress) as pods,
         closing(shells),
     ):
-        return measure(workers, shells, plan, progress)
+        workers, unready = pods
+        lines += [*unready, *measure(workers, shells, plan, progress)]
 
 
 def _requirements(args: argparse.Namespace) -> PodRequirements:
@@ -141,11 +177,11 @@ def _requirements(args: argparse.Namespace) -> PodRequirements:
         ConfigError: the file of --pod cannot be read, or has no Pod with one container.
     """
     try:
-        base = base_pod(read_text(args.pod)) if args.pod else {}
+        base, others = base_documents(read_text(args.pod)) if args.pod else ({}, [])
     except ConfigError as error:
         raise ConfigError([f"--pod {args.pod}: {line}" for line in error.violations]) from None
     default = IMAGE_WITH_TORCH if args.collectives else IMAGE
     return PodRequirements(
         args.image or ("" if base else default), args.device_class, args.nics, args.gpu_class,
-        args.gpus, program_text() if args.collectives else "", base,
+        args.gpus, program_text() if args.collectives else "", base, others,
     )  # fmt: skip

@@ -3,7 +3,6 @@
 Files are outputs of `kubectl get -o yaml` or `-o json`, or an unpacked support archive.
 """
 
-import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,7 +32,7 @@ def add_source_flags(parser: ArgumentParser) -> None:
         "archive, instead of a cluster",
     )  # fmt: skip
     parser.add_argument(
-        "--kubeconfig", default=os.environ.get("KUBECONFIG", ""), metavar="FILE",
+        "--kubeconfig", default="", metavar="FILE",
         help="kubeconfig file; default: that of kubectl",
     )  # fmt: skip
     parser.add_argument("--context", default="", metavar="NAME", help="context of the kubeconfig")

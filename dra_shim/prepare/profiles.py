@@ -45,8 +45,8 @@ Layers = Mapping[tuple[str, str], tuple[Provided, ...]]  # (request, device)
 class CloudParameters(Protocol):
     """Source of parameters from the cloud."""
 
-    def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:
-        """Return the name of the cloud and its parameters for a device.
+    def parameters(self, device: Device, own: NetworkConfig) -> tuple[str, Mapping[str, object]]:
+        """Return the name of the cloud and its parameters for a device of a claim.
 
         Raises:
             CloudError: the parameters are not known yet.
@@ -58,6 +58,13 @@ class ProfileSource(Protocol):
 
     async def capabilities(self) -> Capabilities: ...
     async def profile(
+        self,
+        device: ProviderDeviceId,
+        claim: Mapping[str, object],
+        uid: str,
+        config: Mapping[str, object],
+    ) -> Mapping[str, object]: ...
+    async def runtime_hook(
         self,
         device: ProviderDeviceId,
         claim: Mapping[str, object],
@@ -98,7 +105,7 @@ class Providers:
 
         Raises:
             NotYetError: a provider does not answer now.
-            RefusedError: a profile is denied, or there is no profile provider.
+            RefusedError: a profile is denied or needs a runtime hook, or there is no provider.
             ConfigError: the parameters of a provider are invalid.
             OSError: the profile record cannot be written.
         """
@@ -128,7 +135,7 @@ class Providers:
         written: Mapping[str, object],
     ) -> tuple[Provided, ...]:
         try:
-            name, parameters = self.clouds.parameters(device)
+            name, parameters = self.clouds.parameters(device, own)
         except CloudError as error:
             raise NotYetError(str(error)) from error
         cloud = (Provided(f"cloud {name}, device {device.name}", parameters),) if parameters else ()
@@ -164,12 +171,7 @@ class Providers:
             record = record.with_use(use)
             await in_thread(lambda: self.store.put(record))
         try:
-            if not (await self.profiles.capabilities()).profiles:
-                raise RefusedError(
-                    f'profile: "{profile}": the webhook provides no profiles '
-                    "(profileProvider of /health); correct --webhook-url, or remove profile"
-                )
-            answer = await self.profiles.profile(device, document, claim.uid, config)
+            answer = await _requested(self.profiles, replace(use, config=text), document, claim.uid)
         except DeniedError as error:
             raise RefusedError(f'profile: "{profile}": device {device.name}: {error}') from error
         except CloudError as error:
@@ -180,6 +182,36 @@ class Providers:
         if given != use:
             await in_thread(lambda: self.store.put(record.with_use(given)))
         return answer
+
+
+async def _requested(
+    profiles: ProfileSource, use: ProfileUse, document: Mapping[str, object], uid: str
+) -> Mapping[str, object]:
+    """Return the parameters of a profile; a profile with a runtime hook is refused.
+
+    The runtime would run the hook, which a response names, as root on the node.
+
+    Raises:
+        CloudError: from the provider.
+        RefusedError: the provider has no profiles, or this one needs a runtime hook.
+    """
+    found = await profiles.capabilities()
+    if not found.profiles:
+        raise RefusedError(
+            f'profile: "{use.profile}": the webhook provides no profiles '
+            "(profileProvider of /health); correct --webhook-url, or remove profile"
+        )
+    answer = await profiles.profile(use.device, document, uid, json.loads(use.config))
+    if found.hooks:
+        resolved = _with_answer(replace(use, answer=json.dumps(answer)))
+        hook = await profiles.runtime_hook(use.device, document, uid, resolved)
+        if hook:
+            raise RefusedError(
+                f'profile: "{use.profile}": device {use.device.name}: needs the runtime hook '
+                f"{hook.get('path')!r}, and this driver runs none; return null from "
+                "/GetRuntimeHook, or remove profile"
+            )
+    return answer
 
 
 def _with_answer(use: ProfileUse) -> Mapping[str, object]:

@@ -16,7 +16,7 @@ from dra_shim.prepare.notices import (
     UnprepareFailed,
 )
 from dra_shim.status.conditions import (
-    HELD,
+    IN_USE,
     PENDING,
     RDMA_ATTACH_FAILED,
     failure_reason,
@@ -31,6 +31,7 @@ from dranet_nri.model import (
     GATE_CLOSED,
     GATE_OPEN,
     HUNG,
+    NOT_READY,
     RESTORE_FAILED,
     Allocation,
     Attachment,
@@ -81,7 +82,7 @@ RECORD_DROPPED: Final = EventType(
     "the node's record of it for pod {pod} was dropped: {reason}",
     warning=False,
 )
-SUPERSEDED: Final = EventType(HELD, "Pod", "the claim is recorded for an ended pod", once=True)
+SUPERSEDED: Final = EventType(IN_USE, "Pod", "the claim is recorded for an ended pod", once=True)
 DELAYED: Final = EventType(PENDING, "Pod", "the attach takes more than 30 s", once=True)
 DEFERRED: Final = EventType(
     "NetworkDeviceAttachDeferred",
@@ -97,6 +98,7 @@ FAILURES: Final = {
     for event in (
         EventType(ATTACH_FAILED, "Pod", "the attach is refused or undone"),
         EventType(RDMA_ATTACH_FAILED, "Pod", "the same, for devices that have RDMA only"),
+        EventType(NOT_READY, "Pod", "no address in time, or its DHCP lease is lost"),
         EventType(GATE_CLOSED, "Pod", "attached, but no container can start"),
         EventType(DETACH_FAILED, "Pod", "a device is not restored"),
         EventType(RESTORE_FAILED, "Pod", "a part of a device is not restored"),

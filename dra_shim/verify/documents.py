@@ -29,6 +29,10 @@ exec sleep infinity
 """
 PROGRAM: Final = "collectives.py"
 PROGRAM_PATH: Final = f"/opt/collectives/{PROGRAM}"
+# Objects that end with their namespace, and that pods need: such as a Secret for a registry.
+OTHER_KINDS: Final = frozenset(
+    {"ConfigMap", "NetworkPolicy", "ResourceClaimTemplate", "Secret", "ServiceAccount"}
+)
 # Volumes with their mounts: the program, and memory for ranks of one pod.
 _VOLUMES: Final = (
     (
@@ -44,7 +48,7 @@ _VOLUMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PodRequirements:
-    """Requirements of each pod of the verification.
+    """Requirements of the pods of the verification.
 
     Attributes:
         image: image with the measuring tools, or with apt-get to install them.
@@ -53,7 +57,8 @@ class PodRequirements:
         gpu_class: DeviceClass of the GPUs.
         gpus: number of GPUs that a pod claims.
         program: program of the collectives, "" for none.
-        base: a Pod with further requirements: volumes, environment, tolerations.
+        base: a Pod with further requirements: volumes, environment, affinity.
+        others: objects that this Pod refers to.
     """
 
     image: str
@@ -63,22 +68,38 @@ class PodRequirements:
     gpus: int
     program: str = ""
     base: Document = field(default_factory=dict)
+    others: Sequence[Document] = ()
 
 
-def base_pod(text: str) -> Document:
-    """Return the Pod of a file.
+def base_documents(text: str) -> tuple[Document, list[Document]]:
+    """Return the Pod of a file, and the objects of its namespace in the other documents.
 
     Raises:
-        ConfigError: the text is not YAML, or not one Pod with one container that has an image.
+        ConfigError: the text is not YAML, it has not one Pod with one container that has an image,
+            or an object of another kind than `OTHER_KINDS`.
     """
     try:
-        pod = yaml.safe_load(text)
+        documents = [found for found in yaml.safe_load_all(text) if found is not None]
+        (pod,) = (found for found in documents if found["kind"] == "Pod")
         (container,) = pod["spec"]["containers"]
-        if pod["kind"] == "Pod" and container["image"]:
-            return dict(pod)
+        others = [_created_again(found) for found in documents if found["kind"] in OTHER_KINDS]
+        if container["image"] and len(others) == len(documents) - 1:
+            return dict(pod), others
     except (yaml.YAMLError, KeyError, TypeError, ValueError):
         pass
-    raise ConfigError(["give one document of kind Pod, whose one container has `image`"])
+    raise ConfigError(
+        [
+            "give one document of kind Pod, whose one container has `image`; others may be of kind "
+            f"{', '.join(sorted(OTHER_KINDS))}"
+        ]
+    )
+
+
+def _created_again(document: Document) -> Document:
+    """Return an object without its namespace, and without what the API server added to it."""
+    metadata = document["metadata"]
+    kept = {key: metadata[key] for key in ("name", "labels", "annotations") if key in metadata}
+    return {**document, "metadata": kept}
 
 
 def namespace_document(name: str) -> Document:
@@ -97,7 +118,11 @@ def template_document(requirements: PodRequirements, version: str = API) -> Docu
         requirements: what each pod claims.
         version: of the API, as the cluster's slices have it.
     """
-    nic: Document = {"deviceClassName": requirements.device_class}
+    # Without the toleration, a pod would wait where one NIC has no carrier: `All` takes no fewer.
+    nic: Document = {
+        "deviceClassName": requirements.device_class,
+        "tolerations": [{"operator": "Exists"}],
+    }
     nic |= {"count": requirements.nics} if requirements.nics else {"allocationMode": "All"}
     devices = {"nic": nic}
     if requirements.gpus:
@@ -184,6 +209,14 @@ def nodes_of(slices: Sequence[Document]) -> list[str]:
             if spec["driver"] == DRIVER_NAME and spec.get("nodeName") and spec.get("devices")
         }
     )
+
+
+def is_reported(claim: Document) -> bool:
+    """Return whether the status of a claim has all its NICs."""
+    status = claim.get("status", {})
+    results = status.get("allocation", {}).get("devices", {}).get("results", [])
+    reported = {_key(state) for state in status.get("devices", [])}
+    return {_key(found) for found in results if found["driver"] == DRIVER_NAME} <= reported
 
 
 def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> WorkerPod:

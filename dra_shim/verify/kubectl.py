@@ -52,7 +52,8 @@ class Kubectl:
             KubectlError: one of them was refused.
         """
         manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
-        self._checked("create", "--filename=-", stdin=json.dumps(manifest))
+        # Kubernetes 1.32 does not know tolerations of devices: it ignores them with a warning.
+        self._checked("create", "--filename=-", "--validate=warn", stdin=json.dumps(manifest))
 
     def delete_namespace(self, name: str, limit_s: float) -> None:
         """Delete a namespace with its objects, and wait until it is gone.

@@ -32,27 +32,30 @@ def draw(lines: Sequence[Line]) -> str:
         f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
-    for row, source in enumerate(names):
-        y = margin + row * CELL
+    side = CELL * len(names)
+    parts.append(
+        f'<rect x="{margin}" y="{margin}" width="{side}" height="{side}" fill="{UNMEASURED}"/>'
+    )
+    found: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        found.setdefault((line.source, line.target or line.source), []).append(line)
+    # Most pairs of a large cluster are not measured: only the others have a cell.
+    places = {name: margin + CELL * place for place, name in enumerate(names)}
+    parts += [
+        _cell(places[target], places[source], checks) for (source, target), checks in found.items()
+    ]
+    for source, y in places.items():
         parts.append(_text(margin - 8, y + CELL // 2 + 4, source, "end"))
-        x = margin + row * CELL + CELL // 2 + 4
+        x = y + CELL // 2 + 4
         turned = f'transform="rotate(-90 {x} {margin - 8})"'
         parts.append(_text(x, margin - 8, source, "start", turned))
-        for column, target in enumerate(names):
-            found = [
-                line
-                for line in lines
-                if line.source == source and (line.target or line.source) == target
-            ]
-            parts.append(_cell(margin + column * CELL, y, found))
     parts += _legend(bottom)
     return "\n".join([*parts, "</svg>", ""])
 
 
 def _cell(x: int, y: int, found: Sequence[Line]) -> str:
     outcomes = {line.outcome for line in found}
-    worst = next((outcome for outcome in SEVERITY if outcome in outcomes), None)
-    colour = UNMEASURED if worst is None else COLOURS[worst]
+    colour = COLOURS[next(outcome for outcome in SEVERITY if outcome in outcomes)]
     title = "\n".join(f"{line.check}: {line.outcome} {line.value}".rstrip() for line in found)
     failures = [line.check for line in found if line.outcome is Outcome.FAILED]
     style = 'fill="white" font-size="10"'

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 
-from dra_shim.verify.bars import Bars
 from dra_shim.verify.collectives import check_collectives
-from dra_shim.verify.node_checks import check_worker, name_of
+from dra_shim.verify.node_checks import check_worker, failed, name_of
 from dra_shim.verify.outputs import FACTS_SCRIPT, PodFacts, parse_facts
 from dra_shim.verify.pair_checks import QUICK, CheckPhase, MeasureDurations, NicEnd, PairChecks
 from dra_shim.verify.schedule import Round, all_pairs, disjoint, ring
+from dra_shim.verify.thresholds import Thresholds
 from dra_shim.verify.types import Line, Outcome, PodRunner, WorkerPod
 from dranet_nri.errors import DranetError
 
@@ -28,9 +27,17 @@ RDMA_PROGRAMS = frozenset({"rping", "stdbuf", "ib_write_bw", "ib_read_lat"})
 
 
 class UnreadablePodError(DranetError):
-    """A command cannot be run in a pod."""
+    """A pod does not answer, or lacks a measuring program."""
 
     kind = "api"
+
+    def __init__(self, worker: WorkerPod, what: str, remedy: str) -> None:
+        self.line = replace(
+            failed("pod", "no-pod", worker.node),
+            meaning=f"pod {worker.pod} on node {worker.node} {what}",
+            remedy=remedy,
+        )
+        super().__init__(f"{self.line.meaning}: {remedy}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +45,14 @@ class MeasurementPlan:
     """Settings of a verification.
 
     Attributes:
-        bars: thresholds of the measurements.
+        thresholds: required values of the measurements.
         durations: duration of each measurement.
         full: all pairs of pods, otherwise each pod with the next one.
         exclusive: whether a pod that sees RDMA devices it does not claim is a failure.
         ranks: ranks of each pod in the collectives; 0 for no collectives.
     """
 
-    bars: Bars
+    thresholds: Thresholds
     durations: MeasureDurations = QUICK
     full: bool = False
     exclusive: bool = False
@@ -67,21 +74,19 @@ def measure(
         progress: called with each line of the progress.
 
     Raises:
-        UnreadablePodError: a pod does not answer, or lacks a measuring program.
+        UnreadablePodError: fewer than two pods answer and have the measuring programs.
     """
     stopwatch = _Stopwatch(progress)
     with ThreadPoolExecutor(PARALLEL) as pool:
-        found_facts = pool.map(partial(_facts_of, runner), workers)
-        facts = dict(zip(workers, found_facts, strict=True))
+        facts, lines = _facts_of_all(pool, workers, runner)
+        workers = list(facts)
         stopwatch.report(f"facts of {len(workers)} pods")
-        lines = [
-            line
-            for worker in workers
-            for line in check_worker(worker, facts[worker], plan.bars, exclusive=plan.exclusive)
-        ]
-        phases = PairChecks(runner, plan.bars, plan.durations).phases()
+        for worker in workers:
+            lines += check_worker(worker, facts[worker], plan.thresholds, exclusive=plan.exclusive)
+        phases = PairChecks(runner, plan.thresholds, plan.durations).phases()
         rounds = rounds_of(workers, facts, full=plan.full)
         lines += _without_peer(workers, rounds)
+        progress(_plan_text(rounds, phases))
         for number, pairs in enumerate(rounds, 1):
             progress(f"round {number} of {len(rounds)}: {_names(pairs)}")
             for phase in phases:
@@ -102,8 +107,8 @@ def rounds_of(
     """Return the pairs of NICs in rounds, in which no card is in two pairs.
 
     Args:
-        workers: the pods. A pair is of one rail: NICs of one name if the pods have different
-            numbers of NICs, otherwise NICs at one place in the order of the rails.
+        workers: the pods. A pair is of one rail: NICs of one name. Between pods with the same
+            number of NICs and no common name, a pair is of NICs at one place in their order.
         facts: interfaces and RDMA devices of each pod.
         full: all pairs of pods, otherwise each pod with the next one.
     """
@@ -124,13 +129,11 @@ def rounds_of(
 
 def _rails(one: Sequence[NicEnd], other: Sequence[NicEnd]) -> Iterator[tuple[NicEnd, NicEnd]]:
     """Yield the NICs of two pods that meet."""
-    if len(one) == len(other):
-        yield from zip(one, other, strict=True)
-        return
     by_name = {end.nic.interface or end.nic.rdma: end for end in other}
-    for end in one:
-        if (peer := by_name.get(end.nic.interface or end.nic.rdma)) is not None:
-            yield end, peer
+    found = [(end, by_name.get(end.nic.interface or end.nic.rdma)) for end in one]
+    pairs = [(end, peer) for end, peer in found if peer is not None]
+    # Counts alone do not tell: each pod may lack the NIC of another rail.
+    yield from pairs if pairs or len(one) != len(other) else zip(one, other, strict=True)
 
 
 def _without_peer(workers: Sequence[WorkerPod], rounds: Sequence[Round[NicEnd]]) -> Iterator[Line]:
@@ -154,6 +157,13 @@ def _run_phase(
         if not phase.gate or all(line.outcome is Outcome.PASSED for line in lines)
     ]
     return [line for lines in found for line in lines], continuing
+
+
+def _plan_text(rounds: Sequence[Round[NicEnd]], phases: Sequence[CheckPhase]) -> str:
+    """Return the number of pairs, and the longest duration on a healthy network."""
+    seconds = len(rounds) * sum(phase.seconds for phase in phases)
+    text = f"{seconds / 60:.0f} min" if seconds > 120 else f"{seconds:.0f} s"
+    return f"pairs of NICs: {sum(map(len, rounds))}, rounds: {len(rounds)}, at most {text}"
 
 
 def _names(pairs: Round[NicEnd]) -> str:
@@ -197,8 +207,25 @@ def _collectives(
     progress(f"all-gather and all-reduce of {len(workers) * plan.ranks} ranks")
     rounds = plan.durations.rounds
     yield from _timed(
-        check_collectives(workers, facts, runner, plan.bars, ranks=plan.ranks, rounds=rounds)
+        check_collectives(workers, facts, runner, plan.thresholds, ranks=plan.ranks, rounds=rounds)
     )
+
+
+def _facts_of_all(
+    pool: ThreadPoolExecutor, workers: Sequence[WorkerPod], runner: PodRunner
+) -> tuple[dict[WorkerPod, PodFacts], list[Line]]:
+    """Return the facts of the readable pods, and a line for each other one."""
+    facts: dict[WorkerPod, PodFacts] = {}
+    errors: list[UnreadablePodError] = []
+    for worker, reading in [(worker, pool.submit(_facts_of, runner, worker)) for worker in workers]:
+        try:
+            facts[worker] = reading.result()
+        except UnreadablePodError as error:
+            errors.append(error)
+    if errors and len(facts) < 2:
+        raise errors[0]
+    # One faulty node must not hide the results of the others.
+    return facts, [error.line for error in errors]
 
 
 def _facts_of(runner: PodRunner, worker: WorkerPod) -> PodFacts:
@@ -212,8 +239,7 @@ def _facts_of(runner: PodRunner, worker: WorkerPod) -> PodFacts:
             return facts
         error_text = " ".join(shown.stderr.split()) or f"exit status {shown.exit_code}"
     raise UnreadablePodError(
-        f"pod {worker.pod} on node {worker.node} does not answer: {error_text}; check that "
-        "`kubectl exec` works on the node"
+        worker, f"does not answer: {error_text}", "check that `kubectl exec` works on the node"
     )
 
 
@@ -227,8 +253,9 @@ def _check_programs(worker: WorkerPod, facts: PodFacts) -> None:
     needed |= RDMA_PROGRAMS if any(nic.rdma for nic in worker.nics) else frozenset()
     if missing := sorted(facts.missing & needed):
         raise UnreadablePodError(
-            f"pod {worker.pod} on node {worker.node} has no {', '.join(missing)}, and apt-get did "
-            "not install them: set --image to an image that has them"
+            worker,
+            f"has no {', '.join(missing)}, and apt-get did not install them",
+            "set --image to an image that has them",
         )
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address
 from typing import Final
 
 LOSS: Final = re.compile(r"([\d.]+)% packet loss")
@@ -138,25 +139,23 @@ def usable_gid(port: RdmaPortOutput, address: str) -> int | None:
         port: port of the RDMA device.
         address: address of its NIC, IPv4 or IPv6, "" for none.
     """
-    mapped = _mapped(address)
+    own = _gid_of(address)
     for index, (gid, kind) in sorted(port.gids.items()):
-        if kind == "RoCE v2" and gid == mapped:
+        if kind == "RoCE v2" and gid == own:
             return index
     others = [
         index
         for index, (gid, kind) in sorted(port.gids.items())
-        if not kind.startswith("RoCE") or (kind == "RoCE v2" and not mapped)
+        if not kind.startswith("RoCE") or (kind == "RoCE v2" and "." not in address)
     ]
     return others[0] if others else None
 
 
-def _mapped(address: str) -> str:
-    """Return the GID of an IPv4 address as the kernel prints it; "" for other text."""
-    parts = address.split(".")
-    if len(parts) != 4:
+def _gid_of(address: str) -> str:
+    """Return the GID of an address as the kernel prints it; "" for no address."""
+    if not address:
         return ""
-    first, second, third, fourth = map(int, parts)
-    return f"0000:0000:0000:0000:0000:ffff:{first:02x}{second:02x}:{third:02x}{fourth:02x}"
+    return IPv6Address(f"::ffff:{address}" if "." in address else address).exploded
 
 
 def share_partition(own_keys: frozenset[int], peer_keys: frozenset[int]) -> bool:

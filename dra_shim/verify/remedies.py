@@ -4,6 +4,10 @@ from typing import Final
 
 # cause: (meaning, remedy)
 CAUSES: Final[dict[str, tuple[str, str]]] = {
+    "no-pod": (
+        "the pod of the verification did not become ready",
+        "free the NICs of the node, or set --nodes, --nics, --image or --timeout",
+    ),
     "missing": (
         "the claim has this NIC, the pod does not",
         "read the claim's status and the Events of the pod; run `dranet-nri status` on the node",
@@ -71,7 +75,7 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
     ),
     "no-rdma": (
         "verbs do not connect",
-        "check that both ports are active on one fabric, and UDP port 4791 for RoCE",
+        "check port state, fabric and firewalls: UDP 4791 (RoCE), TCP from 18515 between pods",
     ),
     "no-collective": (
         "the ranks of the pods did not finish an all-gather and an all-reduce",

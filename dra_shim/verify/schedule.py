@@ -11,7 +11,10 @@ Round = list[tuple[Item, Item]]
 
 
 def all_pairs(items: Sequence[Item]) -> list[Round[Item]]:
-    """Return rounds that together have each pair once, by the circle method."""
+    """Return rounds that together have each pair once, by the circle method.
+
+    Of three or more items, each is the first of a pair and the second of another.
+    """
     if len(items) < 2:
         return []
     places: list[Item | None] = [*items] if len(items) % 2 == 0 else [*items, None]
@@ -19,9 +22,10 @@ def all_pairs(items: Sequence[Item]) -> list[Round[Item]]:
     rounds: list[Round[Item]] = []
     for _ in range(len(places) - 1):
         both = zip(places[:half], reversed(places[half:]), strict=True)
-        rounds.append(
-            [(one, other) for one, other in both if one is not None and other is not None]
-        )
+        pairs = [(one, other) for one, other in both if one is not None and other is not None]
+        if len(rounds) % 2:  # the first place keeps its item
+            pairs = [(other, one) if one is places[0] else (one, other) for one, other in pairs]
+        rounds.append(pairs)
         places.insert(1, places.pop())
     return rounds
 

@@ -2,7 +2,8 @@
 
 On a busy node, `kubectl exec` takes longer than most measurements. So an idle shell runs the next
 command of its pod. A shell is closed when its command reaches the limit or its connection is lost.
-Above a number of idle shells the oldest is closed, because each is a kubectl process.
+At the limit of shells, the oldest idle one is closed before another starts, because each is a
+kubectl process.
 """
 
 import os
@@ -22,7 +23,7 @@ from dra_shim.verify.types import CommandResult
 
 Process = subprocess.Popen[bytes]
 CHUNK: Final = 65536
-MOST_IDLE: Final = 64
+MOST: Final = 64  # both ends of all pairs that are measured at a time
 EXIT_S: Final = 5.0  # seconds for kubectl to exit after its output ended
 # Prints a mark on both outputs after the command. The command cannot read the shell's input.
 FRAMED: Final = "{command} </dev/null; printf '\\n{mark} %s\\n' $?; printf '\\n{mark} 0\\n' >&2\n"
@@ -53,14 +54,12 @@ class PodShells:
         if shell is None:
             return CommandResult(1, "", "the verification was interrupted")
         result = shell.run(command, limit_s)
-        unneeded: _Shell | None = shell
         with self._lock:
             self._busy.discard(shell)
             if shell.is_usable and not self._closed:
                 self._idle.append((pod, shell))
-                unneeded = self._idle.pop(0)[1] if len(self._idle) > MOST_IDLE else None
-        if unneeded is not None:
-            unneeded.close()
+                return result
+        shell.close()
         return result
 
     def close(self) -> None:
@@ -77,7 +76,7 @@ class PodShells:
         with self._lock:
             if self._closed:
                 return None
-            shell = self._idle_shell(pod) or _Shell(self._start(pod))
+            shell = self._idle_shell(pod) or self._new_shell(pod)
             self._busy.add(shell)
             return shell
 
@@ -89,6 +88,11 @@ class PodShells:
                     return shell
                 shell.close()
         return None
+
+    def _new_shell(self, pod: str) -> "_Shell":
+        while self._idle and len(self._idle) + len(self._busy) >= MOST:
+            self._idle.pop(0)[1].close()
+        return _Shell(self._start(pod))
 
 
 class _Shell:
@@ -139,7 +143,8 @@ class _Shell:
     @staticmethod
     def _read(outputs: Sequence["_Output"], until: float) -> None:
         """Read until both outputs have the mark or end, or until the limit."""
-        with selectors.DefaultSelector() as selector:
+        # `poll` needs no descriptor: those of all shells are near the limit of a laptop (256).
+        with selectors.PollSelector() as selector:
             for output in outputs:
                 selector.register(output.descriptor, selectors.EVENT_READ, output)
             while selector.get_map() and (left := until - time.monotonic()) > 0:

@@ -139,9 +139,8 @@ class AttachController:
             self.log.error("attach failed", pod=str(pod), reason=reason, exc_info=trace_of(error))
 
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
-        names = self._device_names(claims)
         late = LongWait(self.hang_timeout_s, partial(self._log_wait, pod))
-        async with self.metrics.work.attaching(), self.locks.of(names, late):
+        async with self.metrics.work.attaching(), self.locks.of(self._device_names(claims), late):
             # Attached claims are left out: another claim's failure must not undo them.
             claims = tuple(
                 allocation for allocation in claims if not self.is_attached(allocation, pod)
@@ -174,12 +173,13 @@ class AttachController:
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
         previous = self._records()
         try:
-            attached = await self.watchdog.run(
-                lambda: self.executor.attach(
-                    pod, netns, claims, previous, lambda: pod.sandbox_id in self.live
-                ),
-                tuple(_new_record(pod, netns, claim) for claim in claims),
-            )
+            with self.gate.fs.freed_later():
+                attached = await self.watchdog.run(
+                    lambda: self.executor.attach(
+                        pod, netns, claims, previous, lambda: pod.sandbox_id in self.live
+                    ),
+                    tuple(_new_record(pod, netns, claim) for claim in claims),
+                )
         except Exception:
             self.netns_refs.release_if_restored(netns)
             raise
@@ -272,7 +272,7 @@ class AttachController:
             attached_since = (
                 current.phase is Phase.ATTACHED and attachment.phase is not Phase.ATTACHED
             )
-            if current.phase is not Phase.HOME and not attached_since:
+            if current.phase is not Phase.RESTORED and not attached_since:
                 with self.gate.fs.freed_later():
                     await self._detach_locked(current)
 
@@ -284,13 +284,13 @@ class AttachController:
             record = await self.metrics.work.detaching(self.watchdog.run(work, (attachment,)))
         finally:  # also if the result could not be recorded
             self.netns_refs.release_if_restored(attachment.netns)
-        if record.phase is Phase.HOME:
+        if record.phase is Phase.RESTORED:
             self.watchdog.clear_fault(record.claim.uid)
         self.watchdog.record_close_error(record.claim.uid, close_error)
         if not close_error:  # else the spec still names these files
             self.gate.remove_metadata(record.claim.uid)
         owner = {"pod": str(record.pod), "claim": str(record.claim)}
-        if record.phase is Phase.HOME:
+        if record.phase is Phase.RESTORED:
             self.log.info("detached", **owner)
             return record
         release = self.netns_refs.release_if_expired if netns_exists else self.netns_refs.release

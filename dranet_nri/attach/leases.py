@@ -16,7 +16,7 @@ from dranet_nri.attach.desired import DesiredDevice
 from dranet_nri.attach.execution.addressing import AddressWait
 from dranet_nri.component.threads import set_step
 from dranet_nri.dhcp import Action, DhcpClient, Granted, Lost, Send, release_of
-from dranet_nri.errors import KernelError, OutdatedError, RefusedError
+from dranet_nri.errors import KernelError, NoAddressError, OutdatedError, RefusedError
 from dranet_nri.model import ARPHRD_ETHER, Addressing, AttachedDevice, Lease, Link
 from dranet_nri.plan.kernel import DhcpPort, Session
 from dranet_nri.plan.lease_network import network_with_lease
@@ -101,7 +101,8 @@ def with_leases(
     The links are up.
 
     Raises:
-        RefusedError: no server granted a lease in time, or the link is not Ethernet.
+        NoAddressError: no server granted a lease in time.
+        RefusedError: the link is not Ethernet.
         OutdatedError: the sandbox ended meanwhile.
         KernelError: the kernel refused.
     """
@@ -156,12 +157,12 @@ def _leased(
     """Add the address of the lease to the link, and return the target with the lease.
 
     Raises:
-        RefusedError: there is no lease.
+        NoAddressError: there is no lease.
         KernelError: the kernel refused the address.
     """
     granted = exchange.result
     if not isinstance(granted, Granted):
-        raise RefusedError(
+        raise NoAddressError(
             f"device {target.record.device.name}: no DHCP server granted {network.name} an"
             f" address within {limit_s:g} s; check that the link has a carrier and that a server"
             " on it has a free address, or raise --dhcp-ready-timeout; the attach is retried"

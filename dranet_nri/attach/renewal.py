@@ -18,7 +18,7 @@ from dranet_nri.attach.leases import LeaseExchange, exchange_on, run_exchanges
 from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.threads import set_step
 from dranet_nri.dhcp import Granted, Lost
-from dranet_nri.model import ATTACH_FAILED, AttachedDevice, Attachment, Failure, Lease, Ns, Phase
+from dranet_nri.model import NOT_READY, AttachedDevice, Attachment, Failure, Lease, Ns, Phase
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.lease_ops import DropAddress, add_lease
 from dranet_nri.plan.retry import message_of
@@ -128,7 +128,7 @@ def renewed(
     ]
     if not lost:
         return record
-    failure = Failure(ATTACH_FAILED, message_of("; ".join(lost)), clock.wall())
+    failure = Failure(NOT_READY, message_of("; ".join(lost)), clock.wall())
     return replace(record, phase=Phase.INTENT, failure=failure)
 
 

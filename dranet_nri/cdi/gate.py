@@ -1,4 +1,4 @@
-"""Gate: the CDI spec without which a claim's containers cannot start, and metadata files.
+"""Gate: writes and removes the CDI spec without which containers cannot start, and metadata files.
 
 Rules:
 1. Opening writes metadata first, the spec last. Closing removes the spec first.
@@ -7,6 +7,7 @@ Rules:
 4. The next start of the plugin removes the files of a crash, by names that only this plugin uses.
 """
 
+import os
 import shutil
 from collections.abc import Collection
 from contextlib import suppress
@@ -75,7 +76,11 @@ class Gate:
         Raises:
             OSError: the spec cannot be removed.
         """
-        remove(self.fs, self.spec_path(claim_uid), durable=False)
+        spec = self.spec_path(claim_uid)
+        with suppress(FileNotFoundError):  # a directory is created with its first file
+            # Listed, because a failed lookup delays a move; see DeferredFileSystem.
+            if spec.name in os.listdir(self.cdi_dir):  # noqa: PTH208 - pathlib takes longer
+                remove(self.fs, spec, durable=False)
 
     def remove_metadata(self, claim_uid: str) -> None:
         """Remove the metadata files of a closed gate. Idempotent.

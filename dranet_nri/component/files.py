@@ -1,8 +1,9 @@
 """Atomic file writes, so that readers get the old or the new content; and reads of such files.
 
 Rules:
-1. A writer stages a hidden file beside the target and renames it. Readers skip names that
-   start with a dot; a staged name does not end in .json or .yaml.
+1. A writer stages a hidden file beside the target and renames it, or gives a complete file without
+   a name the name of a new target. Readers skip names that start with a dot; a staged name does not
+   end in .json or .yaml.
 2. A target has one writer at a time.
 3. A reader checks the file that it opened, not the directory entry.
 4. Only a periodic file is overwritten in place, and only if the file system is full.
@@ -22,10 +23,11 @@ from dranet_nri.errors import StateCorruptError
 STAGED_SUFFIX: Final = ".new"
 RECORD_MODE: Final = 0o640
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNNAMED: Final = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
 _OVERWRITE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_MAX_REMOVED: Final = 64  # descriptors, if a restore does not end
+_MAX_KEPT: Final = 64  # descriptors, if a move does not end
 _REPLACED_TRIES: Final = 100  # a writer would have to rename between open and fstat each time
 
 
@@ -39,10 +41,15 @@ class FileSystem:
         """
         descriptor = os.open(path, _CREATE, mode)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
-            os.fchmod(descriptor, mode)
-            _write(file, data)
-            if durable:
-                os.fsync(descriptor)
+            _fill(file, data, mode, durable=durable)
+
+    def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> bool:  # noqa: ARG002 - for a subclass
+        """Create path, which must not exist, with its content in one step, where supported.
+
+        Returns:
+            Whether it was created; if not, nothing changed.
+        """
+        return False
 
     def overwrite(self, path: Path, data: bytes) -> None:
         """Overwrite the beginning of path, which must exist; readers may get half of it."""
@@ -72,26 +79,44 @@ class FileSystem:
 
 
 class DeferredFileSystem(FileSystem):
-    """File system that keeps replaced and removed files while a device is restored.
+    """File system that keeps replaced and removed files while a device moves.
 
     Freeing an inode queues an RCU callback. A device that moves to another network namespace soon
     after would wait one more grace period for it (rcu_barrier in __dev_change_net_namespace,
-    net/core/dev.c). An open descriptor delays it. Thread-safe.
+    net/core/dev.c). An open descriptor delays it. A lookup of an absent path on tmpfs or procfs,
+    and a rename to one, free a directory entry in the same way, so hooks avoid both before a move.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
         """Prepare."""
-        self._removed: list[int] = []
+        self._kept: list[int] = []
         self._users = 0
+
+    def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
+        """See FileSystem. A rename to an absent path would free a directory entry."""
+        if not self._users:
+            return False
+        with suppress(OSError):  # not every file system has files without a name
+            descriptor = os.open(path.parent, _UNNAMED, mode)
+            try:
+                _fill(FileIO(descriptor, "w", closefd=False), data, mode, durable=durable)
+                # Python follows the symbolic link only if it gets a descriptor of a directory,
+                # which is not used for an absolute path.
+                os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
+            finally:
+                self._keep(descriptor)
+            return True
+        return False
 
     def replace(self, source: Path, target: Path) -> None:
         """See FileSystem."""
-        self._keep(target)
+        self._keep_file(target)
         super().replace(source, target)
 
     def unlink(self, path: Path) -> None:
         """See FileSystem."""
-        self._keep(path)
+        self._keep_file(path)
         super().unlink(path)
 
     @contextmanager
@@ -105,20 +130,29 @@ class DeferredFileSystem(FileSystem):
             if not self._users:
                 self._free()
 
-    def _keep(self, path: Path) -> None:
-        if not self._users:
-            return
-        if len(self._removed) >= _MAX_REMOVED:
+    def _keep_file(self, path: Path) -> None:
+        if self._users:
+            with suppress(OSError):  # it does not exist
+                self._keep(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+
+    def _keep(self, descriptor: int) -> None:
+        if len(self._kept) >= _MAX_KEPT:
             self._free()
-        with suppress(OSError):  # it does not exist
-            self._removed.append(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
-        if not self._users:  # another thread ended the restore meanwhile
+        self._kept.append(descriptor)
+        if not self._users:  # another thread ended the move meanwhile
             self._free()
 
     def _free(self) -> None:
-        while self._removed:
+        while self._kept:
             with suppress(IndexError):  # another thread frees, too
-                os.close(self._removed.pop())
+                os.close(self._kept.pop())
+
+
+def _fill(file: FileIO, data: bytes, mode: int, *, durable: bool) -> None:
+    os.fchmod(file.fileno(), mode)
+    _write(file, data)
+    if durable:
+        os.fsync(file.fileno())
 
 
 def _write(file: FileIO, data: bytes) -> None:
@@ -128,27 +162,52 @@ def _write(file: FileIO, data: bytes) -> None:
 
 
 def save(
-    fs: FileSystem, path: Path, data: bytes, *, durable: bool = True, mode: int = RECORD_MODE
+    fs: FileSystem,
+    path: Path,
+    data: bytes,
+    *,
+    durable: bool = True,
+    mode: int = RECORD_MODE,
+    new: bool = False,
 ) -> None:
     """Write data to path atomically: path always has the old bytes or the new.
 
     Args:
         durable: survive a power loss after the return; pass False on tmpfs.
+        mode: permissions of the file.
+        new: whether path does not exist.
 
     Raises:
         OSError: the write failed; path has either content, and no staged file is left.
     """
+    if not (new and fs.create(path, data, mode, durable=durable)):
+        _replace(fs, path, data, mode, durable=durable)
+    if durable:
+        fs.sync_directory(path.parent)
+
+
+def _replace(fs: FileSystem, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
     staged = path.with_name(f".{path.name}{STAGED_SUFFIX}")
-    fs.unlink(staged)  # a crash may have left one
     try:
-        fs.write(staged, data, mode, durable=durable)
+        _stage(fs, staged, data, mode, durable=durable)
         fs.replace(staged, path)
     except BaseException:
         with suppress(OSError):
             fs.unlink(staged)
         raise
-    if durable:
-        fs.sync_directory(path.parent)
+
+
+def _stage(fs: FileSystem, staged: Path, data: bytes, mode: int, *, durable: bool) -> None:
+    """Write the staged file, in place of one that a crash left.
+
+    Such a file is not looked up before, because a failed lookup delays a move; see
+    DeferredFileSystem.
+    """
+    try:
+        fs.write(staged, data, mode, durable=durable)
+    except FileExistsError:
+        fs.unlink(staged)
+        fs.write(staged, data, mode, durable=durable)
 
 
 def remove(fs: FileSystem, path: Path, *, durable: bool = True) -> None:

@@ -12,7 +12,6 @@ from dranet_nri.model import (
     CharKind,
     Device,
     IpoibConfig,
-    IpvlanConfig,
     NetworkConfig,
     RdmaMode,
 )
@@ -158,8 +157,7 @@ def _child_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
                 f"{f'{ifname} ({encapsulation})' if ifname else 'none'}; remove it, or select "
                 'devices by attributes["dra.net"].encapsulation == "ether"'
             )
-        given = config.interface.addresses is not None or config.interface.is_dynamic
-        if isinstance(child, IpvlanConfig) and not given:
+        if config.interface.needs_addresses:
             yield (
                 "interface.addresses: type IPVLAN inherits none from the host; give them, or [] "
                 "for an interface without any"

@@ -1,4 +1,4 @@
-"""Hazards: links that no pod may have, with the reason, for the inventory and for attach.
+"""Hazards: links that are never published, with the reason, for the inventory and for attach.
 
 Combines the rules of exclusions.py and uplinks.py.
 """

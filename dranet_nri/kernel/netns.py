@@ -19,6 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from errno import EINVAL, ENOENT, ENOTDIR
+from functools import cache
 from os import EX_OSERR
 from typing import Final, TypeVar
 
@@ -139,7 +140,7 @@ def identify(path: str) -> NetnsId | None:
     if fd is None:
         return None
     try:
-        return _identity(path, fd)
+        return identity_of(path, fd)
     finally:
         os.close(fd)
 
@@ -188,13 +189,19 @@ def open_same(netns: NetnsId) -> int | None:
 
 
 def _on_nsfs(fd: int) -> bool:
-    """Whether fd is on nsfs, by its device number: nsfs has one instance."""
+    """Whether fd is on nsfs, by its device number."""
     status = os.fstat(fd)
-    nsfs = os.stat(HOST_PATH).st_dev  # noqa: PTH116 (a path object would resolve the magic link)
-    return stat.S_ISREG(status.st_mode) and status.st_dev == nsfs
+    return stat.S_ISREG(status.st_mode) and status.st_dev == _nsfs_device()
 
 
-def _identity(path: str, fd: int) -> NetnsId:
+@cache
+def _nsfs_device() -> int:
+    """Return the device number of nsfs, which has one instance."""
+    return os.stat(HOST_PATH).st_dev  # noqa: PTH116 (a path object would resolve the magic link)
+
+
+def identity_of(path: str, fd: int) -> NetnsId:
+    """Return the identity of the open namespace of that path."""
     status = os.fstat(fd)
     return NetnsId(path, status.st_dev, status.st_ino)
 

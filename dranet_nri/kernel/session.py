@@ -12,6 +12,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from errno import ESTALE
 from typing import Final, assert_never
+from weakref import finalize
 
 from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
@@ -22,7 +23,14 @@ from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.ip import addresses, neighbours, routes, rules
 from dranet_nri.kernel.ip.addresses import AddressOp
 from dranet_nri.kernel.namespace import Namespace
-from dranet_nri.kernel.netns import HOST_PATH, identify, open_same, same_namespace
+from dranet_nri.kernel.netns import (
+    HOST_PATH,
+    identify,
+    identity_of,
+    open_namespace,
+    open_same,
+    same_namespace,
+)
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.settings import rate
 from dranet_nri.kernel.settings.sysctl import SysctlDefaults
@@ -93,10 +101,14 @@ class NetlinkKernel:
         Raises:
             KernelError: there is no network namespace at host_path.
         """
-        host = identify(host_path)
-        if host is None:
+        fd = open_namespace(host_path)
+        if fd is None:
             raise KernelError(f"open namespace {host_path}", ESTALE, "no network namespace there")
-        self._host = host
+        # It stays open. Else the kernel creates an inode for each use of the path, and frees it by
+        # RCU, for which a move waits; see DeferredFileSystem.
+        self._host_fd = fd
+        finalize(self, os.close, fd)
+        self._host = identity_of(host_path, fd)
         self._proc_root = proc_root
         self._sys_root = sys_root
         self._defaults = SysctlDefaults(proc_root)
@@ -139,7 +151,7 @@ class NetlinkKernel:
         """
         opened: dict[Ns, Namespace] = {}
         try:
-            opened[Ns.HOST] = self._open_host()
+            opened[Ns.HOST] = Namespace(Ns.HOST, os.dup(self._host_fd), self._proc_root)
             if netns is not None:
                 opened[Ns.POD] = self._open_referenced(netns)
         except BaseException:
@@ -147,12 +159,6 @@ class NetlinkKernel:
                 namespace.close()
             raise
         return NetlinkSession(opened, self._sys_root, self._defaults, self._loaded)
-
-    def _open_host(self) -> Namespace:
-        fd = open_same(self._host)
-        if fd is None:
-            raise KernelError(f"enter {self._host.path}", ESTALE, "no longer the host's namespace")
-        return Namespace(Ns.HOST, fd, self._proc_root)
 
     def _open_referenced(self, netns: NetnsId) -> Namespace:
         with self._lock:

@@ -116,6 +116,11 @@ class InterfaceConfig:
         return self.addressing in {Addressing.DHCP, Addressing.SLAAC}
 
     @property
+    def needs_addresses(self) -> bool:
+        """Whether this is an IPVLAN child without addresses, which inherits none of the host."""
+        return self.ipvlan is not None and self.addresses is None and not self.is_dynamic
+
+    @property
     def child(self) -> ChildConfig | None:
         """Return the child that the pod gets, None for the device itself."""
         return self.ipoib or self.ipvlan or self.macvlan or self.vlan

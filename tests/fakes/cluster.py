@@ -184,7 +184,7 @@ class FakeCluster:
 
 def nic(name: str) -> Device:
     """Return a NIC with an interface, and with an RDMA device if it is called "hca…"."""
-    facts = (("dra.net/ifName", f"if-{name}"[:15]),)
+    facts = (("dra.net/encapsulation", "ether"), ("dra.net/ifName", f"if-{name}"[:15]))
     key = DeviceKey("pci", "0000:01:00.0", f"if-{name}"[:15], "0000:01:00.0")
     return Device(name, key, facts, ("mlx5_0",) if name.startswith("hca") else ())
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dra_shim.checkpoint.profiles import ProfileStore
 from dra_shim.prepare import Providers
 from dra_shim.settings.common import StatePaths
-from dranet_nri.model import Device
+from dranet_nri.model import Device, NetworkConfig
 
 
 class NoCloud:
@@ -19,7 +19,7 @@ class NoCloud:
         """Return that there are no new facts."""
         return False
 
-    def parameters(self, _device: Device) -> tuple[str, Mapping[str, object]]:
+    def parameters(self, _device: Device, _own: NetworkConfig) -> tuple[str, Mapping[str, object]]:
         """Return no parameters."""
         return "", {}
 

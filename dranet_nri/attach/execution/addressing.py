@@ -14,7 +14,7 @@ from typing import Final
 from dranet_nri.attach.desired import DesiredDevice
 from dranet_nri.attach.rdma import NETWORK
 from dranet_nri.component.threads import set_step
-from dranet_nri.errors import OutdatedError, RefusedError
+from dranet_nri.errors import NoAddressError, OutdatedError, RefusedError
 from dranet_nri.model import Addressing, DetectedAddress
 from dranet_nri.plan.inherit import IFA_F_NODAD, UNIVERSE, is_v6
 from dranet_nri.plan.kernel import Session
@@ -45,7 +45,8 @@ def with_addresses(
     """Return the configured targets once their IPv6 addresses are usable.
 
     Raises:
-        RefusedError: a router advertised no prefix in time, or an address is a duplicate.
+        NoAddressError: no router advertised a prefix in time.
+        RefusedError: an address is a duplicate.
         OutdatedError: the sandbox ended during the wait.
         KernelError: the kernel could not be read.
     """
@@ -126,7 +127,7 @@ def _with_result(
     """Return the target with the addresses of its link.
 
     Raises:
-        RefusedError: see with_addresses.
+        NoAddressError, RefusedError: see with_addresses.
     """
     name, checked = target.record.device.name, _checked(network)
     if duplicates := [address.cidr for address in found if address.duplicate]:
@@ -136,7 +137,7 @@ def _with_result(
         )
     dynamic = _advertised(network, found)
     if network.addressing is Addressing.SLAAC and not dynamic:
-        raise RefusedError(
+        raise NoAddressError(
             f"device {name}: no router advertised a prefix to {network.name} within {limit_s:g} s;"
             " check that the link has a carrier and a router that advertises (autonomous flag), or"
             " raise --slaac-ready-timeout; this is retried"

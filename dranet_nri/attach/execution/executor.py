@@ -24,9 +24,10 @@ from dranet_nri.attach.execution.steps import AttachRun, all_ops, late_ops
 from dranet_nri.attach.leases import with_leases
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.component.clock import SystemClock
-from dranet_nri.errors import DranetError, KernelError
+from dranet_nri.errors import DranetError, KernelError, NoAddressError
 from dranet_nri.model import (
     ATTACH_FAILED,
+    NOT_READY,
     Allocation,
     AttachedDevice,
     Attachment,
@@ -205,7 +206,8 @@ class PlanExecutor:
                 self._journal.put(record)
         except DranetError as error:
             undone = self._undo(session, targets)
-            self._fail(records, str(stopped_at(run.step, error)), undone)
+            reason = NOT_READY if isinstance(error, NoAddressError) else ATTACH_FAILED
+            self._fail(records, str(stopped_at(run.step, error)), undone, reason)
             raise stopped_at(run.step, error, undone.failures) from error
         return attached
 
@@ -249,6 +251,7 @@ class PlanExecutor:
         records: tuple[Attachment, ...],
         message: str,
         undone: _Undone | None = None,
+        reason: str = ATTACH_FAILED,
     ) -> None:
         """Record the failure; with `undone`, also which devices are restored.
 
@@ -260,12 +263,12 @@ class PlanExecutor:
             devices = record.devices
             if undone is not None:
                 devices = tuple(
-                    replace(device, home=device.identity not in undone.unrestored)
+                    replace(device, restored=device.identity not in undone.unrestored)
                     for device in devices
                 )
             count = record.failure.count + 1 if record.failure else 1
             wall_s = self._clock.wall()
-            failure = Failure(ATTACH_FAILED, message_of(message), wall_s, count)
+            failure = Failure(reason, message_of(message), wall_s, count)
             try:
                 self._journal.put(
                     replace(record, phase=Phase.FAILED, devices=devices, failure=failure)
@@ -286,7 +289,8 @@ class PlanExecutor:
                 kernel returns hardware and destroys virtual devices.
 
         Returns:
-            The new record: phase HOME when every device is verified on the host, else DETACHING.
+            The new record: phase RESTORED when every device is verified on the host, otherwise
+            DETACHING.
         """
         if attachment.phase is not Phase.DETACHING:
             attachment = replace(attachment, phase=Phase.DETACHING)
@@ -305,7 +309,7 @@ class PlanExecutor:
         with closing(session):
             results = self._restorer.all(session, attachment, netns_exists=netns_exists)
         devices = tuple(
-            replace(device, home=result.restored)
+            replace(device, restored=result.restored)
             for device, result in zip(attachment.devices, results, strict=True)
         )
         return self._detached(attachment, devices, results)
@@ -336,11 +340,11 @@ class PlanExecutor:
         devices: tuple[AttachedDevice, ...],
         results: list[RestoreResult],
     ) -> Attachment:
-        home = all(device.home for device in devices)
+        restored = all(device.restored for device in devices)
         record = replace(
             attachment,
             devices=devices,
-            phase=Phase.HOME if home else Phase.DETACHING,
+            phase=Phase.RESTORED if restored else Phase.DETACHING,
             failure=restore_failure(results, attachment.failure, self._clock.wall()),
         )
         if record != attachment:

@@ -53,11 +53,27 @@ def test_selector_is_not_reported_as_a_filter_expression(expression: str) -> Non
         ("dra.net/RDMA", ['dra.net has no attribute "RDMA" (did you mean "rdma"?); correct it']),
         ("dra.net/pcieRoot", ['dra.net has no attribute "pcieRoot" (did you mean "resource.kubernetes.io/pcieRoot"?); correct it']),
         ("resource.kubernetes.io/pcieroot", ['resource.kubernetes.io has no attribute "pcieroot" (did you mean "pcieRoot"?); correct it']),
-        ("dra.net/cloudNetwork", ["dra.net has no attribute \"cloudNetwork\"; 'dranet-nri inventory --output json' shows them"]),
+        ("dra.net/cloudNetwork", ['dra.net has no attribute "cloudNetwork" (did you mean "gce.dra.net/networkName"?); correct it']),
+        ("dra.net/rail", ["dra.net has no attribute \"rail\"; 'dranet-nri inventory --output json' shows them"]),
     ],
 )  # fmt: skip
 def test_unknown_attribute_of_our_devices_is_reported(name: str, lines: list[str]) -> None:
     assert list(unknown_attribute(name)) == lines
+
+
+@pytest.mark.parametrize(
+    ("tested", "count"),
+    [
+        ('has(device.attributes["dra.net"].rail)', 0),
+        ('has( device.attributes["dra.net"]. rail )', 0),
+        ('has(device.attributes["dra.net"].rails)', 2),
+        ('has(device.attributes["dra.net"].ifName)', 1),
+    ],
+)
+def test_tested_attribute_can_be_one_of_a_webhook(tested: str, count: int) -> None:
+    expression = f'{tested} && device.attributes["dra.net"].rail == "r1"'
+
+    assert len(list(unknown_attributes(expression))) == count
 
 
 def test_unknown_attributes_and_capacities_of_an_expression_are_reported() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,8 @@ from dra_shim.cloud.provider import (
     identity_of,
 )
 from dranet_nri.config import parse_network_config
-from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
+from dranet_nri.config.addressing import gateway_violations
+from dranet_nri.model import AttributeValue, Device, DeviceKey, Version, table_of
 
 MAC = "02:00:00:00:00:01"
 NIC = ProviderDeviceId("pci-0000-00-05-0", "eth1", MAC, "0000:00:05.0")
@@ -120,6 +122,54 @@ def test_gce_aliases_are_cut_at_a_whole_range() -> None:
     given = attributes(GCE, GCE_ANSWERS | {f"{_GCE}/network-interfaces/": listed}, NIC)
 
     assert given["gce.dra.net/ipAliases"] == ",".join(ranges[:5])
+
+
+def gce_child(alias: str, **fields: object) -> Mapping[str, object]:
+    """Return the parameters of an IPVLAN child of the second NIC."""
+    network = {"network": "projects/1/networks/n", "gateway": "10.0.0.1"}
+    listed = [
+        {"mac": OTHER.mac, "ipAliases": ["10.8.0.0/24"], **network},
+        {"mac": MAC, "ipAliases": [alias, "10.9.0.0/24"], **network, **fields},
+    ]
+    answers = GCE_ANSWERS | {f"{_GCE}/network-interfaces/": listed}
+    assert facts(GCE, answers, OTHER).ipvlan == facts(GCE, answers, ID_ALONE).ipvlan == {}
+    return facts(GCE, answers, NIC).ipvlan
+
+
+def test_gce_child_gets_an_address_of_the_first_alias_range_and_the_router() -> None:
+    given = gce_child("10.4.3.0/24")
+
+    table = table_of(MAC)
+    assert given == {
+        "interface": {"addresses": ["10.4.3.1-10.4.3.254/24"]},
+        "routes": [
+            {"destination": "10.4.3.0/24", "scope": 253, "table": table},
+            {"destination": "10.0.0.1/32", "scope": 253, "table": table},
+            {"destination": "0.0.0.0/0", "gateway": "10.0.0.1", "table": table},
+        ],
+        "rules": [{"source": "10.4.3.0/24", "table": table, "priority": 32000}],
+    }
+    assert not list(gateway_violations(parse_network_config(given)))
+
+
+@pytest.mark.parametrize(
+    ("alias", "addresses"),
+    [
+        ("10.4.3.9/32", "10.4.3.9-10.4.3.9/32"),
+        ("10.4.3.8/31", "10.4.3.8-10.4.3.9/31"),
+        ("10.4.3.8/30", "10.4.3.9-10.4.3.10/30"),
+        ("10.0.0.0/8", "10.0.0.1-10.0.255.254/8"),
+    ],
+)
+def test_gce_child_address_is_one_of_a_host(alias: str, addresses: str) -> None:
+    given = parse_network_config(gce_child(alias))
+
+    assert given.interface.addresses == (addresses,)
+
+
+@pytest.mark.parametrize("fields", [{"gateway": ""}, {"ipAliases": ["fd00::/64"]}])
+def test_gce_child_gets_no_address_without_a_range_and_a_router(fields: dict[str, Any]) -> None:
+    assert gce_child("10.4.3.0/24", **fields) == {}
 
 
 # --------------------------------------------------------------------------- AWS

@@ -15,12 +15,13 @@ from dra_shim.cloud.metadata import CACHE_S, MAX_ANSWER, MetadataProvider
 from dra_shim.cloud.names import HINTS, parse_hint
 from dra_shim.cloud.provider import CloudError, ProviderDeviceId, identity_of
 from dranet_nri.errors import InvalidValueError
-from dranet_nri.model import Device, DeviceKey
+from dranet_nri.model import Device, DeviceKey, InterfaceConfig, IpvlanConfig, NetworkConfig
 from tests.fakes.provider_server import Reply, Script, served
 
 pytestmark = pytest.mark.process
 
 DEVICE = Device("d", DeviceKey("pci", "0000:c9:00.0", "", "0000:c9:00.0"))
+CHILD = NetworkConfig(InterfaceConfig(ipvlan=IpvlanConfig()))
 IDENTITY = ProviderDeviceId("d", pci="0000:c9:00.0", driver="efa")
 _GCE = "/computeMetadata/v1/instance"
 
@@ -220,10 +221,31 @@ def test_update_does_not_wait_without_a_provider() -> None:
         update_devices = await directory.update_devices([DEVICE])
         work.cancel()
         assert directory.enriched(DEVICE) is DEVICE
-        assert directory.parameters(DEVICE) == ("", {})
+        assert directory.parameters(DEVICE, CHILD) == ("", {})
         return update_devices
 
     assert not asyncio.run(asyncio.wait_for(scenario(), 4))
+
+
+def test_only_an_ipvlan_child_without_addresses_waits_for_the_first_facts() -> None:
+    async def scenario(url: str) -> None:
+        async def choose() -> MetadataProvider:
+            return MetadataProvider(GCE, url)
+
+        found = asyncio.Event()
+        directory = CloudDirectory(choose, lambda: None, lambda _: found.set())
+        update = asyncio.create_task(directory.update_devices([DEVICE]))
+        work = asyncio.create_task(directory.run())
+        await found.wait()
+        assert directory.parameters(DEVICE, NetworkConfig()) == ("GCE", {})
+        with pytest.raises(CloudError, match=r"device d: .* no facts about it yet"):
+            directory.parameters(DEVICE, CHILD)
+        await update
+        work.cancel()
+        assert directory.parameters(DEVICE, CHILD) == ("GCE", {})
+
+    with served(gce()) as url:
+        asyncio.run(scenario(url))
 
 
 def test_last_facts_are_kept_while_the_server_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The webhook client against correct, slow, unreachable and faulty servers."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -83,6 +84,18 @@ def test_profile_request_has_the_fields_of_both_dranet_versions() -> None:
     ]
 
 
+@pytest.mark.parametrize("answer", [{"path": "/opt/hook", "data": {"rail": 1}}, None])
+def test_runtime_hook_request_is_that_of_the_profile(answer: dict[str, object] | None) -> None:
+    script = Script({"POST /GetRuntimeHook": Reply(json.dumps(answer))})
+    with served(script) as url:
+        hook = call(url, lambda webhook: webhook.runtime_hook(NIC, {"kind": "x"}, "u1", {"a": 1}))
+
+    assert hook == (answer or {})
+    assert script.bodies("/GetRuntimeHook") == [
+        {"device": NAMED, "claim": {"kind": "x"}, "claim_uid": "u1", "config": {"a": 1}}
+    ]
+
+
 @pytest.mark.parametrize("body", ["", "ok", "null"])
 def test_release_ignores_the_body_of_the_answer(body: str) -> None:
     script = Script({"POST /ReleaseProfileConfig": Reply(body)})
@@ -97,6 +110,14 @@ def test_release_ignores_the_body_of_the_answer(body: str) -> None:
 def test_capability_that_is_not_reported_is_false() -> None:
     with served(Script({"GET /health": Reply({"cloudProvider": True})})) as url:
         assert call(url, Webhook.capabilities) == Capabilities(cloud=True, profiles=False)
+
+
+def test_webhook_reports_that_profiles_have_runtime_hooks() -> None:
+    health = {"profileProvider": True, "runtimeHook": True}
+    with served(Script({"GET /health": Reply(health)})) as url:
+        assert call(url, Webhook.capabilities) == Capabilities(
+            cloud=False, profiles=True, hooks=True
+        )
 
 
 # --------------------------------------------------------------------------- slow, dead, wrong

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
-from dra_shim.cloud.provider import CloudError, ProviderDeviceId
+from dra_shim.cloud.provider import CloudError, DeviceFacts, ProviderDeviceId
 from dra_shim.cloud.webhook import Capabilities, DeniedError
 from dra_shim.prepare import (
     Notice,
@@ -22,7 +22,7 @@ from dra_shim.prepare.profiles import ProfileSource
 from dra_shim.settings.common import StatePaths
 from dranet_nri.config import network_config_to_object
 from dranet_nri.errors import StateCorruptError
-from dranet_nri.model import Device, ObjectRef
+from dranet_nri.model import Device, NetworkConfig, ObjectRef
 from tests.dra_shim.prepare.prepare_bench import Bench
 from tests.fakes.cluster import config
 
@@ -45,15 +45,16 @@ class Pool:
     """
 
     store: ProfileStore
-    held: dict[tuple[str, str], Mapping[str, object]] = field(default_factory=dict)
+    in_use: dict[tuple[str, str], Mapping[str, object]] = field(default_factory=dict)
     errors: list[Exception | None] = field(default_factory=list)
     recorded: list[bool] = field(default_factory=list)
     released: list[Mapping[str, object]] = field(default_factory=list)
     answer: Mapping[str, object] = field(default_factory=lambda: GIVEN)
     profiles: bool = True
+    hook: Mapping[str, object] | None = None
 
     async def capabilities(self) -> Capabilities:
-        return Capabilities(cloud=False, profiles=self.profiles)
+        return Capabilities(cloud=False, profiles=self.profiles, hooks=self.hook is not None)
 
     async def profile(
         self,
@@ -65,14 +66,28 @@ class Pool:
         assert claim["kind"] == "ResourceClaim"
         self.recorded.append(self.store.get(uid) is not None)
         self._fail()
-        self.held[uid, device.name] = config
+        self.in_use[uid, device.name] = config
         return self.answer
+
+    async def runtime_hook(
+        self,
+        device: ProviderDeviceId,
+        claim: Mapping[str, object],
+        uid: str,
+        config: Mapping[str, object],
+    ) -> Mapping[str, object]:
+        assert claim["kind"] == "ResourceClaim"
+        assert (uid, device.name) in self.in_use
+        assert config == {"profile": "fast", **self.answer}
+        assert self.hook is not None
+        self._fail()
+        return self.hook
 
     async def release(
         self, device: ProviderDeviceId, claim: ObjectRef, config: Mapping[str, object]
     ) -> None:
         self._fail()
-        self.held.pop((claim.uid, device.name))
+        self.in_use.pop((claim.uid, device.name))
         self.released.append(config)
 
     def _fail(self) -> None:
@@ -83,16 +98,22 @@ class Pool:
 
 @dataclass
 class Clouds:
-    """A cloud's parameters."""
+    """A cloud's parameters.
+
+    Attributes:
+        ipvlan: see DeviceFacts.
+    """
 
     given: Mapping[str, object] = field(default_factory=dict)
+    ipvlan: Mapping[str, object] = field(default_factory=dict)
     error: CloudError | None = None
 
-    def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:
+    def parameters(self, device: Device, own: NetworkConfig) -> tuple[str, Mapping[str, object]]:
         assert device.name
         if self.error:
             raise self.error
-        return "AZURE", self.given
+        facts = DeviceFacts(parameters=self.given, ipvlan=self.ipvlan)
+        return "AZURE", facts.parameters_for(own)
 
 
 class Site:
@@ -169,15 +190,81 @@ def test_cloud_configuration_is_merged_between_profile_and_claim(site: Site) -> 
     assert site.configs() == [
         {"profile": "fast", "interface": {"mtu": 4000, "forwarding": False, "name": "net7"}}
     ]
-    (sent,) = site.pool.held.values()
+    (sent,) = site.pool.in_use.values()
     assert sent == {"profile": "fast", "interface": {"mtu": 4000, "forwarding": False}}
+
+
+ALIASES = {
+    "interface": {"addresses": ["10.4.3.1-10.4.3.2/24"]},
+    "rules": [{"source": "10.4.3.0/24", "table": 1100}],
+}
+CHILD = {"type": "IPVLAN"}
+
+
+def test_ipvlan_child_without_addresses_gets_a_free_one_of_the_cloud(site: Site) -> None:
+    site.clouds.ipvlan = ALIASES
+    site.bench.prepare(site.claim("a", "b", interface=CHILD))
+
+    assert site.configs() == [
+        {"interface": CHILD | {"addresses": [f"10.4.3.{host}/24"]}, "rules": ALIASES["rules"]}
+        for host in (1, 2)
+    ]
+    taken = site.bench.cluster.add("other", "u2", "c")
+    site.bench.cluster.claims["other"]["status"]["allocation"]["devices"]["config"] = [
+        config({"interface": CHILD})
+    ]
+    waiting = site.bench.prepare_until_timeout(taken)[0].error
+    assert "pods of this node use every address of 10.4.3.1-10.4.3.2/24" in waiting
+    site.unprepare()
+    (answer,) = site.bench.prepare(taken)
+    assert not answer.error
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"interface": {"mtu": 1500}},
+        {"interface": {**CHILD, "addresses": ["10.9.0.1/24"]}},
+        {"interface": {**CHILD, "addresses": []}},
+        {"interface": {**CHILD, "addressing": "SLAAC"}},
+    ],
+)
+def test_cloud_gives_no_address_to_another_claim(site: Site, parameters: dict[str, object]) -> None:
+    site.bench.prepare(site.claim(**parameters))
+    without = site.configs()
+    site.unprepare()
+    site.clouds.ipvlan = ALIASES
+    site.bench.prepare(site.claim(**parameters))
+
+    assert site.configs() == without
+
+
+def test_addresses_of_a_profile_replace_those_of_the_cloud(site: Site) -> None:
+    site.clouds.ipvlan = ALIASES
+    site.bench.prepare(site.claim(profile="fast", interface=CHILD))
+
+    assert site.configs() == [{"profile": "fast", "interface": CHILD | ADDRESSES}]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"routes": [{"destination": "10.7.0.0/16", "scope": 253}]},
+        {"rules": [{"source": "10.7.0.0/16", "table": 7}]},
+    ],
+)
+def test_routing_of_a_claim_replaces_that_of_the_cloud(site: Site, own: dict[str, object]) -> None:
+    site.clouds.ipvlan = ALIASES
+    site.bench.prepare(site.claim(**own, interface=CHILD))
+
+    assert site.configs() == [{**own, "interface": CHILD | {"addresses": ["10.4.3.1/24"]}}]
 
 
 def test_profile_of_the_cloud_is_requested_for_a_claim_without_one(site: Site) -> None:
     site.clouds.given = {"profile": "managed", "interface": {"mtu": 4000}}
     site.bench.prepare(site.claim(interface={"forwarding": False}))
 
-    (sent,) = site.pool.held.values()
+    (sent,) = site.pool.in_use.values()
     assert sent == {"profile": "managed", "interface": {"mtu": 4000, "forwarding": False}}
     (config,) = site.configs()
     assert config == {
@@ -190,7 +277,7 @@ def test_profile_of_the_claim_has_precedence_over_that_of_the_cloud(site: Site) 
     site.clouds.given = {"profile": "managed"}
     site.bench.prepare(site.claim(profile="fast"))
 
-    (sent,) = site.pool.held.values()
+    (sent,) = site.pool.in_use.values()
     assert sent == {"profile": "fast"}
 
 
@@ -255,6 +342,27 @@ def test_webhook_without_profiles_is_reported(site: Site) -> None:
     assert "the webhook provides no profiles" in site.bench.error(site.claim(profile="fast"))
 
 
+def test_profile_with_a_runtime_hook_is_refused_and_not_used_later(site: Site) -> None:
+    site.pool.hook = {"path": "/opt/acme/hook"}
+    claim = site.claim(profile="fast")
+
+    assert site.bench.error(claim) == (
+        "profile: \"fast\": device a: needs the runtime hook '/opt/acme/hook', and this driver "
+        "runs none; return null from /GetRuntimeHook, or remove profile"
+    )
+    site.pool.errors = [CloudError("down")] * 100
+    (waiting,) = site.bench.prepare_until_timeout(claim)
+    assert waiting.error == 'profile "fast": device a: down'
+
+
+def test_profile_is_used_if_the_provider_has_no_runtime_hook_for_it(site: Site) -> None:
+    site.pool.hook = {}
+    (answer,) = site.bench.prepare(site.claim(profile="fast"))
+
+    assert not answer.error
+    assert site.configs() == [{"profile": "fast", **GIVEN}]
+
+
 def test_profile_without_a_provider_is_refused_with_a_remedy(tmp_path: Path) -> None:
     with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as bench:
         claim = bench.cluster.add("nics", "u1", "a")
@@ -289,7 +397,7 @@ def test_profile_of_an_ended_claim_is_released_with_its_addresses(site: Site) ->
     site.unprepare()
 
     assert site.release() == (True, [ProfileReleased(CLAIM)])
-    assert (site.pool.held, site.store.claims()) == ({}, ())
+    assert (site.pool.in_use, site.store.claims()) == ({}, ())
     assert site.pool.released == [{"profile": "fast", "interface": {"mtu": 1500, **ADDRESSES}}] * 2
 
 
@@ -306,16 +414,16 @@ def test_recorded_claim_keeps_its_profile(site: Site) -> None:
     site.bench.prepare(site.claim(profile="fast"))
 
     assert site.release() == (True, [])
-    assert len(site.pool.held) == 1
+    assert len(site.pool.in_use) == 1
 
 
 def test_unanswered_profile_request_is_released(site: Site) -> None:
     use = ProfileUse(ProviderDeviceId("a"), "fast", '{"profile": "fast"}')
     site.store.put(ProfileRecord(CLAIM, (use,)))
-    site.pool.held["u1", "a"] = {"profile": "fast"}
+    site.pool.in_use["u1", "a"] = {"profile": "fast"}
 
     assert site.release() == (True, [ProfileReleased(CLAIM)])
-    assert (site.pool.held, site.pool.released) == ({}, [{"profile": "fast"}])
+    assert (site.pool.in_use, site.pool.released) == ({}, [{"profile": "fast"}])
 
 
 def test_failed_release_is_retried(site: Site) -> None:
@@ -326,7 +434,7 @@ def test_failed_release_is_retried(site: Site) -> None:
     assert site.release() == (False, [ProfileReleaseFailed("u1", "down")])
     assert site.store.claims() == ("u1",)
     assert site.release() == (True, [ProfileReleased(CLAIM)])
-    assert site.pool.held == {}
+    assert site.pool.in_use == {}
 
 
 def test_denied_release_is_dropped(site: Site) -> None:

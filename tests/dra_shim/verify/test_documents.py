@@ -109,6 +109,14 @@ def test_template_has_the_form_of_its_version(version: str) -> None:
     parse_document(template)  # refuses fields of another version
 
 
+def test_nic_with_a_taint_is_claimed_too() -> None:
+    requirements = PodRequirements("image", "nic.dra.net", 0, "gpu.nvidia.com", 0)
+
+    (request,) = template_document(requirements)["spec"]["spec"]["devices"]["requests"]
+
+    assert request["exactly"]["tolerations"] == [{"operator": "Exists"}]
+
+
 def test_first_numa_node_of_a_list_is_that_of_the_nic() -> None:
     (nic,) = worker_with({f"{STANDARD}/numaNode": {"ints": [1, 0]}}).nics
 

@@ -17,12 +17,12 @@ from typing import Final
 
 import pytest
 
-from dra_shim.verify.bars import Bars
 from dra_shim.verify.measure import MeasurementPlan, measure
 from dra_shim.verify.outputs import FACTS_SCRIPT
 from dra_shim.verify.pair_checks import UNTIL_PINGED, UNTIL_SERVED, MeasureDurations
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.report import as_text
+from dra_shim.verify.thresholds import Thresholds
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 
 RECORDED: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = json.loads(
@@ -31,7 +31,7 @@ RECORDED: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = json.loads(
 MANUAL: Final = Path(__file__).parents[3] / "manifests/docs/cli.md"
 # As in the recorded runs: the keys have these numbers.
 DURATIONS: Final = MeasureDurations(pings=500, pings_s=20, seconds=1, reads=50, rounds=1)
-BARS: Final = Bars({"tcp": 0.02, "write": 0, "latency": 1_000_000})
+THRESHOLDS: Final = Thresholds({"tcp": 0.02, "write": 0, "latency": 1_000_000})
 PODS: Final = tuple(
     WorkerPod(
         name, name, address,
@@ -84,7 +84,7 @@ class RecordedPrograms:
 
 def lines_of(runner: RecordedPrograms, progress: list[str]) -> list[Line]:
     """Return the lines of a quick run of the two pods."""
-    return measure(PODS, runner, MeasurementPlan(BARS, DURATIONS), progress.append)
+    return measure(PODS, runner, MeasurementPlan(THRESHOLDS, DURATIONS), progress.append)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,7 @@ def test_healthy_pair_passes_all_checks_phase_by_phase() -> None:
     assert {line.outcome for line in lines} == {Outcome.PASSED}
     phases = [text.strip().partition(":")[0] for text in progress if text.startswith("  ")]
     assert phases == ["facts of 2 pods", "reach", "loss", "tcp", "rping", "write", "latency"]
+    assert "pairs of NICs: 2, rounds: 1, at most 29 s" in progress
     assert progress[-1].startswith("measured in ")
     ends = {
         phase: [number for number, key in enumerate(runner.keys) if f": {program}" in key]
@@ -136,12 +137,45 @@ def test_nic_without_a_peer_is_reported() -> None:
     pods = (PODS[0], replace(PODS[1], nics=PODS[1].nics[:1]))
 
     lines = measure(
-        pods, RecordedPrograms("healthy"), MeasurementPlan(BARS, DURATIONS), lambda text: None
+        pods, RecordedPrograms("healthy"), MeasurementPlan(THRESHOLDS, DURATIONS), lambda text: None
     )
 
     (line,) = (line for line in lines if line.outcome is not Outcome.PASSED)
     assert (line.source, line.outcome) == ("here/ens2", Outcome.NOT_MEASURED)
     assert line.meaning == "the other pod has no NIC of this rail"
+
+
+@dataclass
+class Ipv6Cluster(RecordedPrograms):
+    """The same programs in a cluster whose pods have IPv6 addresses only.
+
+    Attributes:
+        exchanges: command lines of perftest, which exchanges addresses on the pod network.
+    """
+
+    exchanges: list[Sequence[str]] = field(default_factory=list)
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Return what was recorded with IPv4."""
+        if any(word.startswith("ib_") for word in command):
+            self.exchanges.append(command)
+        recorded = [
+            PODS[int(word[-1]) - 1].address if word.startswith("fd00::") else word
+            for word in command
+            if word != "--ipv6-addr"
+        ]
+        return super().run(pod, recorded, limit_s)
+
+
+def test_programs_connect_over_an_ipv6_pod_network() -> None:
+    pods = [replace(pod, address=f"fd00::{number}") for number, pod in enumerate(PODS, 1)]
+    runner = Ipv6Cluster("healthy")
+
+    lines = measure(pods, runner, MeasurementPlan(THRESHOLDS, DURATIONS), lambda text: None)
+
+    assert {line.outcome for line in lines} == {Outcome.PASSED}
+    assert len(runner.exchanges) >= 8  # server and client of both programs on both rails
+    assert all("--ipv6-addr" in command for command in runner.exchanges)
 
 
 def test_rails_of_a_pod_have_their_own_ports() -> None:

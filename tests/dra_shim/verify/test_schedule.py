@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
-from dra_shim.verify.bars import Bars
 from dra_shim.verify.measure import rounds_of
 from dra_shim.verify.outputs import PodFacts
 from dra_shim.verify.pair_checks import FULL, QUICK, MeasureDurations, PairChecks
-from dra_shim.verify.schedule import all_pairs, ring
+from dra_shim.verify.schedule import Round, all_pairs, ring
+from dra_shim.verify.thresholds import Thresholds
 from dra_shim.verify.types import ClaimedNic, CommandResult, WorkerPod
 
 
@@ -32,6 +32,16 @@ def test_every_pair_is_measured_once_and_no_pod_twice_per_round(number: int) -> 
     for found in rounds:
         busy = [item for pair in found for item in pair]
         assert len(busy) == len(set(busy))
+
+
+@pytest.mark.parametrize("schedule", [all_pairs, ring])
+@pytest.mark.parametrize("number", range(3, 10))
+def test_every_pod_sends_and_receives(
+    number: int, schedule: Callable[[Sequence[int]], list[Round[int]]]
+) -> None:
+    pairs = [pair for found in schedule(range(number)) for pair in found]
+
+    assert {source for source, _ in pairs} == {target for _, target in pairs} == set(range(number))
 
 
 @pytest.mark.parametrize("number", range(3, 8))
@@ -80,6 +90,29 @@ def test_rails_of_pods_with_different_numbers_of_nics_meet_by_name() -> None:
     assert names == [("net0", "net0"), ("net2", "net2")]
 
 
+def test_rails_of_pods_that_lack_different_nics_meet_by_name() -> None:
+    first, second = pods_of(2, "abc")
+    first = replace(first, nics=first.nics[:2])
+    second = replace(second, nics=second.nics[1:])
+    pods = [first, second]
+
+    ((pair,),) = rounds_of(pods, dict.fromkeys(pods, PodFacts()), full=False)
+
+    assert [end.nic.interface for end in pair] == ["net1", "net1"]
+
+
+def test_rails_of_pods_without_a_common_name_meet_by_place() -> None:
+    first, second = pods_of(2, "ab")
+    second = replace(
+        second, nics=tuple(replace(nic, interface=f"ens{nic.device}") for nic in second.nics)
+    )
+    pods = [first, second]
+
+    (pairs,) = rounds_of(pods, dict.fromkeys(pods, PodFacts()), full=False)
+
+    assert [tuple(end.rail for end in pair) for pair in pairs] == [(0, 0), (1, 1)]
+
+
 def test_functions_of_one_card_on_one_node_are_measured_one_after_another() -> None:
     pods = [replace(pod, node="box") for pod in pods_of(4, "a")]
 
@@ -99,6 +132,22 @@ def test_quick_run_of_eight_rails_ends_within_a_minute(number: int) -> None:
     assert seconds_of_round(FULL) > seconds_of_round(QUICK)
 
 
+@pytest.mark.parametrize(
+    ("number", "full", "most_s"),
+    [(2, False, 15), (7, False, 45), (64, False, 240), (2, True, 60), (8, True, 360),
+     (64, True, 6.5 * 3600)],
+)  # fmt: skip
+def test_run_takes_at_most_the_time_in_the_manual(
+    number: int, most_s: float, *, full: bool
+) -> None:
+    pods = pods_of(number, "abcdefgh")
+
+    rounds = rounds_of(pods, dict.fromkeys(pods, PodFacts()), full=full)
+
+    seconds = len(rounds) * seconds_of_round(FULL if full else QUICK)
+    assert 0.75 * most_s < seconds <= most_s
+
+
 def seconds_of_round(durations: MeasureDurations) -> float:
     """Return what a round takes on a healthy network, at most."""
-    return sum(phase.seconds for phase in PairChecks(Unused(), Bars({}), durations).phases())
+    return sum(phase.seconds for phase in PairChecks(Unused(), Thresholds({}), durations).phases())

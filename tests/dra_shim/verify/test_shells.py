@@ -23,14 +23,16 @@ LIMIT_S = 60.0
 
 
 class LocalShells:
-    """Starts shells of this machine, and remembers their pods."""
+    """Starts shells of this machine, and remembers their pods, and how many others ran then."""
 
     def __init__(self) -> None:
+        self.others: list[int] = []
         self.processes: list[subprocess.Popen[bytes]] = []
         self.pods: list[str] = []
 
     def start(self, pod: str) -> subprocess.Popen[bytes]:
         """Start a shell as `Kubectl.start_shell` does."""
+        self.others.append(sum(process.poll() is None for process in self.processes))
         pipe = subprocess.PIPE
         process = subprocess.Popen(
             ["sh"], bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
@@ -74,12 +76,13 @@ def test_output_of_several_chunks_is_complete(shells: PodShells) -> None:
 def test_oldest_idle_shell_is_closed(
     shells: PodShells, local: LocalShells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dra_shim.verify.shells.MOST_IDLE", 2)
+    monkeypatch.setattr("dra_shim.verify.shells.MOST", 2)
 
     for pod in ("one", "two", "one", "three", "one"):
         shells.run(pod, ("true",), LIMIT_S)
 
     assert local.pods == ["one", "two", "three"]
+    assert local.others == [0, 1, 1]
     one, two, three = (process.poll() for process in local.processes)
     assert (one, three) == (None, None)
     assert two is not None

@@ -171,10 +171,10 @@ def test_near_numa_nodes_are_read_from_distances_and_sockets(tmp_path: Path) -> 
         (1, "12 10 12", "2"),
         (2, "12 12 10", "4"),
     ):
-        host.tell(f"devices/system/node/node{node}/distance", distances)
-        host.tell(f"devices/system/node/node{node}/cpulist", cpus)
+        host.write(f"devices/system/node/node{node}/distance", distances)
+        host.write(f"devices/system/node/node{node}/cpulist", cpus)
     for cpu, socket in ((0, 0), (2, 0), (4, 1)):
-        host.tell(f"devices/system/cpu/cpu{cpu}/topology/physical_package_id", str(socket))
+        host.write(f"devices/system/cpu/cpu{cpu}/topology/physical_package_id", str(socket))
 
     facts = host_facts(tmp_path, LinkCache(), ())
 
@@ -186,8 +186,8 @@ def test_numa_node_without_cpus_has_no_socket_and_missing_numa_facts_are_accepte
 ) -> None:
     host = FakeSysfs(tmp_path, numa_nodes=2)
     for node, distances, cpus in ((0, "10 80", "0-3"), (1, "80 10", "")):
-        host.tell(f"devices/system/node/node{node}/distance", distances)
-        host.tell(f"devices/system/node/node{node}/cpulist", cpus)
+        host.write(f"devices/system/node/node{node}/distance", distances)
+        host.write(f"devices/system/node/node{node}/cpulist", cpus)
 
     none = host_facts(tmp_path / "none", LinkCache(), ())
 

@@ -1,5 +1,6 @@
 """component.files: atomic writes, and checks on files of others."""
 
+import errno
 import itertools
 import os
 import socket
@@ -45,7 +46,7 @@ def test_failed_save_leaves_the_old_or_the_new_file_and_nothing_else(tmp_path: P
         else:
             break
 
-    assert n == 5, "unlink, write, rename, sync failed in turn; then nothing was left to fail"
+    assert n == 4, "write, rename, sync failed in turn; then nothing was left to fail"
     assert path.read_bytes() == b"new record"
 
 
@@ -63,7 +64,7 @@ def test_save_after_a_crash_at_any_step_succeeds(tmp_path: Path) -> None:
         else:
             break
 
-    assert n == 5
+    assert n == 4
 
 
 def test_remove_can_be_repeated_after_any_failure(tmp_path: Path) -> None:
@@ -163,6 +164,65 @@ def test_file_that_is_removed_while_the_restore_ends_is_freed(
     fs.unlink(tmp_path / "claim.json")
 
     assert removed_and_open(tmp_path) == 0
+
+
+class NoRename(DeferredFileSystem):
+    """A file system that creates files in one step."""
+
+    def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        raise AssertionError(path)
+
+
+def test_new_file_has_its_content_and_no_other_name_while_a_device_moves(tmp_path: Path) -> None:
+    fs, path = NoRename(), tmp_path / "claim.json"
+
+    with fs.freed_later():
+        save(fs, path, b"record", mode=0o644, new=True)
+
+        assert names(tmp_path) == ["claim.json"]
+        assert path.read_bytes() == b"record"
+        status = path.stat()
+        assert (status.st_nlink, status.st_mode & 0o777) == (1, 0o644)
+
+
+def test_file_that_is_created_while_the_move_ends_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, move, real_open = NoRename(), ExitStack(), os.open
+    move.enter_context(fs.freed_later())
+
+    def open_late(path: Path, flags: int, mode: int = 0o777) -> int:
+        descriptor = real_open(path, flags, mode)
+        move.close()
+        return descriptor
+
+    monkeypatch.setattr("dranet_nri.component.files.os.open", open_late)
+    save(fs, tmp_path / "claim.json", b"record", new=True)
+
+    assert (tmp_path / "claim.json").read_bytes() == b"record"
+
+
+def test_file_that_exists_or_cannot_be_created_in_one_step_is_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, path = DeferredFileSystem(), tmp_path / "claim.json"
+    with fs.freed_later():
+        save(fs, path, b"old record", new=True)
+        save(fs, path, b"new record", new=True)
+        assert path.read_bytes() == b"new record"
+        path.unlink()
+
+        def refuse(path: Path, flags: int, mode: int = 0o777) -> int:
+            if flags & os.O_TMPFILE == os.O_TMPFILE:
+                raise OSError(errno.EOPNOTSUPP, "no files without a name")
+            return real_open(path, flags, mode)
+
+        real_open = os.open
+        monkeypatch.setattr("dranet_nri.component.files.os.open", refuse)
+        save(fs, path, b"next record", new=True)
+
+    assert path.read_bytes() == b"next record"
+    assert names(tmp_path) == ["claim.json"]
 
 
 def test_deferred_file_system_has_a_limit_of_open_files(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.component.files import FileSystem
 from dranet_nri.errors import (
     InvalidValueError,
 )
@@ -40,6 +41,22 @@ def test_reader_reads_the_records_of_the_store(
     assert reader.by_pod(POD_UID) == (ALLOCATION,)
     assert reader.records() == store.records() == (ALLOCATION,)
     assert not reader.broken
+
+
+def test_only_a_new_record_is_created_in_one_step(tmp_path: Path) -> None:
+    """The path of another one exists."""
+    created: list[str] = []
+
+    class Noting(FileSystem):
+        def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
+            created.append(path.name)
+            return super().create(path, data, mode, durable=durable)
+
+    with AllocationStore(tmp_path, fs=Noting()) as store:
+        store.put(ALLOCATION)
+        store.put(replace(ALLOCATION, nonce="other"))
+
+    assert created == [NAME]
 
 
 def test_records_are_found_by_pod_in_the_order_of_claims(
@@ -171,7 +188,7 @@ def test_failed_put_leaves_the_old_or_the_new_record(directory: Path) -> None:
             else:
                 break
 
-    assert n == 5
+    assert n == 4
     assert on_disk(directory) == (NEW,)
 
 
@@ -187,7 +204,7 @@ def test_put_after_a_crash_at_any_step_succeeds(directory: Path) -> None:
             else:
                 break
 
-    assert n == 5
+    assert n == 4
     with AllocationStore(directory) as store:
         assert store.records() == (NEW,)
         assert {path.name for path in directory.iterdir()} == {"a.json", ".lock"}

@@ -297,10 +297,10 @@ def test_unreadable_path_is_an_error(tmp_path: Path) -> None:
 
 
 def test_two_hundred_sessions_leave_no_descriptor(nsfd: int, no_fork: None) -> None:
+    before = descriptors_before()
     kernel = NetlinkKernel(host_path=f"/proc/self/fd/{nsfd}")
     netns = kernel.identify(f"/proc/self/fd/{nsfd}")
     assert netns is not None
-    before = descriptors_before()
 
     def cycle(kernel: NetlinkKernel, netns: NetnsId) -> None:
         assert kernel.hold(netns)
@@ -313,6 +313,16 @@ def test_two_hundred_sessions_leave_no_descriptor(nsfd: int, no_fork: None) -> N
     del kernel  # with what stays open between sessions
 
     assert open_descriptors() == before
+
+
+def test_host_namespace_stays_open_between_sessions(nsfd: int) -> None:
+    """Else the kernel would create and free an inode for each session, which delays a move."""
+    copy = os.dup(nsfd)
+    kernel = NetlinkKernel(host_path=f"/proc/self/fd/{copy}")
+    os.close(copy)
+
+    with closing(kernel.session(None)) as session:
+        assert session.default_sysctls()
 
 
 def test_session_that_cannot_open_leaves_no_descriptor(nsfd: int, no_fork: None) -> None:

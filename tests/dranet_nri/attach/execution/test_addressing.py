@@ -7,6 +7,8 @@ import pytest
 from dranet_nri.attach.execution.addressing import POLL_S
 from dranet_nri.errors import AttachError
 from dranet_nri.model import (
+    ATTACH_FAILED,
+    NOT_READY,
     Addressing,
     AllocatedDevice,
     DetectedAddress,
@@ -60,7 +62,7 @@ def refusal_of(node: Node, config: NetworkConfig) -> str:
     with pytest.raises(AttachError):
         node.attach((claim(DATA, of(config)),))
     assert node.journal.phases() == {DATA: Phase.FAILED}
-    node.assert_home()
+    node.assert_restored()
     return failure_of(node).message
 
 
@@ -101,6 +103,7 @@ def test_attach_without_a_router_fails_and_is_undone(node: Node) -> None:
 
     assert "no router advertised a prefix to net1 within 8 s" in refusal
     assert "raise --slaac-ready-timeout" in refusal
+    assert failure_of(node).reason == NOT_READY
     assert sum(slept) == pytest.approx(SLAAC_S)
 
 
@@ -108,6 +111,7 @@ def test_duplicate_address_is_reported_and_the_attach_is_undone(node: Node) -> N
     node.kernel.detected["net1"] = [(replace(MADE, cidr="2001:db8:2::9/64", duplicate=True),)]
 
     assert "address 2001:db8:2::9/64 of net1 is in use by another host" in refusal_of(node, CHILD)
+    assert failure_of(node).reason == ATTACH_FAILED
 
 
 def test_child_attach_waits_for_duplicate_address_detection(node: Node) -> None:
@@ -147,4 +151,4 @@ def test_wait_for_addresses_ends_with_the_sandbox(node: Node) -> None:
     with pytest.raises(AttachError, match="the sandbox was stopped"):
         node.executor.attach(POD, node.netns, (claim(DATA, of(config)),), {}, lambda: False)
 
-    node.assert_home()
+    node.assert_restored()
