@@ -5,6 +5,7 @@ environment.py  variables and functions of both languages
 values.py       quantities and versions as CEL values
 addresses.py    IP addresses and networks as CEL values
 urls.py         URLs as CEL values
+formats.py      named formats as CEL values
 attribute.py    attributes in dranet's filter
 patterns.py     regular expressions in selectors
 references.py   names that an expression refers to

@@ -3,18 +3,18 @@
 Rules:
 1. The CEL library is imported on first use, so that a process without expressions does not load it.
 2. Only functions that Kubernetes provides are declared. With others, an expression would pass here
-   and fail in the scheduler. Missing: NOT_EVALUATED, string() of an address, indexOf of lists.
+   and fail in the scheduler. Missing: string() of an address, indexOf of lists.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import islice
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from dra_shim.cel import addresses, urls
+from dra_shim.cel import addresses, formats, urls
 from dra_shim.cel.attribute import STRUCT, descriptors
 from dra_shim.cel.values import (
     add,
@@ -72,9 +72,6 @@ class Environment(Protocol):
         """
 
 
-# The functions of the named formats, such as format.dns1123Label().
-NOT_EVALUATED: Final = frozenset({"format"})
-
 _EXTENSIONS: Final = "\n- name: ".join(
     ("extensions:", "optional", "strings", "sets", "lists", "bindings", "two-var-comprehensions")
 )
@@ -93,6 +90,12 @@ _TOKEN: Final = re.compile(
       | [bB]?(?:\"{3}(?:\\.|.)*?\"{3}|'{3}(?:\\.|.)*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
       | [A-Za-z_][A-Za-z0-9_]*
       | .""",
+    re.VERBOSE | re.DOTALL,
+)
+# A capturing group, or what may have its characters in another meaning: \Q...\E, \x, [...]
+_GROUP: Final = re.compile(
+    r"""\\Q.*?(?:\\E|$) | \\. | \[\^?\]?(?:\[:\^?[a-z]+:\] | \\. | [^\]\\])*\]
+      | (?P<group>\((?:\?P?<\w+>|(?!\?)))""",
     re.VERBOSE | re.DOTALL,
 )
 
@@ -114,14 +117,16 @@ def tokens_of(expression: str) -> list[str]:
     return [token[0] for token in _TOKEN.finditer(expression) if token["skip"] is None]
 
 
-def with_empty_domains(expression: str) -> str:
-    """Return the expression with lookups in device.attributes and device.capacity that cannot fail.
+def for_library(expression: str) -> str:
+    """Return the expression with optional lookups in place of what the library does not have.
 
-    Kubernetes provides a domain without attributes as an empty map. The library has no map with a
-    default value, so the lookup becomes optional: [?X].orValue({}).
+    Kubernetes provides a domain of device.attributes and device.capacity without attributes as an
+    empty map. The library has no map with a default value, so the lookup becomes optional:
+    [?X].orValue({}). No Python function can return an optional value, so those of formats return a
+    list of at most one item: named(X)[?0].
     """
     out: list[str] = []
-    suffixes: list[str] = []  # of the open brackets
+    suffixes: list[str] = []  # of the open brackets and parentheses
     code = [""] * 4  # the last tokens that are not white space, oldest first
     for token in _TOKEN.finditer(expression):
         text = token[0]
@@ -132,9 +137,12 @@ def with_empty_domains(expression: str) -> str:
             looked_up = code[1:] in (["device", ".", "attributes"], ["device", ".", "capacity"])
             suffixes.append(".orValue({})" if looked_up and code[0] != "." else "")
             out.append("?" if suffixes[-1] else "")
+        elif text == "(":
+            optional = code[1:] == ["format", ".", "named"] or code[2:] == [".", "validate"]
+            suffixes.append("[?0]" if optional else "")
         elif text == "?" and code[3] == "[" and suffixes[-1]:
             out[-1] = suffixes[-1] = ""  # already optional
-        elif text == "]":
+        elif text in {"]", ")"}:
             out.append(suffixes.pop())
         code = [*code[1:], text]
     return "".join(out)
@@ -172,13 +180,35 @@ def _environment(
 
 
 def _find(text: str, pattern: str) -> str:
-    found = re.search(pattern, text)
-    return found[0] if found else ""
+    return str(_extracted("regex.extract(text, pattern).orValue('')", text, pattern))
 
 
 def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
-    found = (match[0] for match in re.finditer(pattern, text))
-    return list(found if most < 0 else islice(found, most))
+    """Return the matches, without empty ones."""
+    found = _extracted("regex.extractAll(text, pattern)", text, pattern)
+    return [item.value() for item in (found if most < 0 else islice(found, most))]
+
+
+def _extracted(expression: str, text: str, pattern: str) -> Any:  # noqa: ANN401 text or list
+    """Return what an expression extracts with RE2, the regular expressions of Kubernetes."""
+    # The extension would return the group of a pattern with one, and refuse several.
+    whole = _GROUP.sub(lambda found: "(?:" if found["group"] else found[0], pattern)
+    result = _extraction(expression).eval(data={"text": text, "pattern": whole})
+    if result.type().name() == "ERROR":
+        raise ValueError(f'"{pattern}" is not a regular expression of RE2; correct it')
+    return result.value()
+
+
+@cache
+def _extraction(expression: str) -> CompiledExpression:
+    """Compile an expression with an extension that selectors do not have."""
+    from cel_expr_python import cel
+
+    environment: Environment = cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml("extensions:\n- name: regex\n- name: optional"),
+        variables={name: cel.Type("string") for name in ("text", "pattern")},
+    )
+    return environment.compile(expression)
 
 
 def _has(items: Sequence[object], value: object) -> bool:
@@ -208,6 +238,11 @@ _FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "isCIDR": (("bool", _TEXT, addresses.is_cidr),),
     "url": ((_VALUE, _TEXT, urls.url),),
     "isURL": (("bool", _TEXT, urls.is_url),),
+    "format.named": (("dyn", _TEXT, formats.named),),
+    **{
+        f"format.{name}": ((_VALUE, (), partial(formats.of_name, name)),)
+        for name in formats.FORMATS
+    },
 }
 _METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "compareTo": (("int", _PAIR, compare),),
@@ -255,5 +290,6 @@ _METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "getPort": (("string", (_VALUE,), urls.port),),
     "getEscapedPath": (("string", (_VALUE,), urls.escaped_path),),
     "getQuery": ((_VALUE, (_VALUE,), urls.query),),
+    "validate": (("dyn", (_VALUE, "string"), formats.validate),),
     "isSorted": (("bool", ("list",), lambda items: list(items) == sorted(items)),),
 }

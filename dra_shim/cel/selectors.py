@@ -17,12 +17,11 @@ from typing import Final, Protocol
 
 from dra_shim.cel.attribute import MEMBERS, attribute
 from dra_shim.cel.environment import (
-    NOT_EVALUATED,
     CompiledExpression,
     Environment,
     filter_environment,
+    for_library,
     selector_environment,
-    with_empty_domains,
 )
 from dra_shim.cel.mistaken import (
     close_to,
@@ -49,7 +48,6 @@ MAX_EXPRESSION: Final = 10 * 1024  # CELSelectorExpressionMaxLength, k8s.io/api/
 _COMPILE_ERROR: Final = re.compile(
     r"ERROR: <input>:(\d+):(\d+): (.*?)(?: \(in container ''\))?$", re.MULTILINE
 )
-_UNDECLARED: Final = re.compile("undeclared reference to '(.*)'")
 _MISSING_KEY: Final = re.compile(r'NOT_FOUND: Key not found in map : "(.*)"', re.DOTALL)
 _ERROR_CODE: Final = re.compile(r"^[A-Z_]+: ")
 
@@ -140,7 +138,7 @@ def compile_selector(expression: str) -> Selector:
         raise SelectorError(expression, f"gives {kind.lower()}; it must give true or false")
     if reason := invalid_pattern(expression, environment):
         raise SelectorError(expression, reason)
-    return Selector(expression, _compile(environment, with_empty_domains(expression)))
+    return Selector(expression, _compile(environment, for_library(expression)))
 
 
 def filter_devices(
@@ -242,18 +240,8 @@ def _compile(environment: Environment, expression: str) -> CompiledExpression:
         return environment.compile(expression)
     except RuntimeError as error:
         found = _COMPILE_ERROR.findall(str(error))
-        places = [
-            f"line {line} column {column}: {_explained(text)}" for line, column, text in found
-        ]
+        places = [f"line {line} column {column}: {text}" for line, column, text in found]
         raise SelectorError(expression, "; ".join(places) or " ".join(str(error).split())) from None
-
-
-def _explained(text: str) -> str:
-    """Return a compile error, with what it means for functions that only this program lacks."""
-    undeclared = _UNDECLARED.fullmatch(text)
-    if undeclared and undeclared[1].partition(".")[0] in NOT_EVALUATED:
-        return f"{undeclared[1]}() is a function of Kubernetes that this program does not evaluate"
-    return text
 
 
 def _activation(device: SelectorTarget) -> dict[str, object]:

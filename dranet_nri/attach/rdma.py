@@ -101,9 +101,11 @@ def with_rdma(
     if problems:
         raise RefusedError(f"device {name}: {'; '.join(problems)}")
     rdma = _recorded_devices(device.rdma, observed) or adopted_rdma(observed.pod, allocated.device)
-    if not rdma:
+    if not rdma or len(rdma) < len(device.rdma):
+        recorded = [link.name for link in device.rdma if not find_same(link, rdma)]
         raise RefusedError(
-            f"device {name}: its RDMA device {', '.join(allocated.device.rdma_devices)} is not on"
+            f"device {name}: its RDMA device"
+            f" {', '.join(recorded or allocated.device.rdma_devices)} is not on"
             " the host: its driver is being reloaded, or another pod has it, through another port"
             " or without a record; run dranet-nri status"
         )
@@ -122,7 +124,7 @@ def with_rdma(
             f" {observed.sub_devices[0]}; delete that (rdma dev del {observed.sub_devices[0]}),"
             " or boot the node with 'options ib_core netns_mode=1' in modprobe.d"
         )
-    return replace(device, rdma=rdma, rdma_name=allocated.config.rdma.name or "", home=False)
+    return replace(device, rdma=rdma, rdma_name=allocated.config.rdma.name or "", restored=False)
 
 
 def _shared_warnings(allocated: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]:

@@ -4,8 +4,10 @@ Rules:
 1. One client is one exchange, which acquires, renews or rebinds a lease. The times of the lease
    decide which of these is due, so a restart of the plugin makes no difference.
 2. Times are seconds of CLOCK_BOOTTIME. A lease begins when its request was sent.
-3. Messages of other exchanges, and addresses that a host cannot use, are ignored.
+3. Messages of other exchanges, and addresses and routers that a host cannot use, are ignored.
 4. A renewed lease has the same address. If a server offers another one, the lease is lost.
+5. Without a subnet mask, an acquired address has that of its class, as in other clients, and a
+   renewed one keeps its own.
 """
 
 from dataclasses import dataclass, field, replace
@@ -32,6 +34,7 @@ MIN_RETRY_S: Final = 60.0  # between exchanges of one lease (RFC 2131, section 4
 RTPROT_DHCP: Final = 16  # linux/rtnetlink.h
 _LINK_SCOPE: Final = 253  # RT_SCOPE_LINK
 _DEFAULT: Final = "0.0.0.0/0"
+_CLASS_B, _CLASS_C = 128, 192  # first bytes of the first addresses of these classes
 
 
 class ClientState(StrEnum):
@@ -194,7 +197,7 @@ class DhcpClient:
         return (Send(encode_message(message)),)
 
     def _acknowledged(self, message: DhcpMessage, source_mac: str) -> tuple[Action, ...]:
-        address = f"{message.offered}/{message.mask}"
+        address = f"{message.offered}/{self._prefix_length(message)}"
         if self.lease is None:
             if (message.offered, message.server) != (self._offer.offered, self._offer.server):
                 return ()
@@ -208,6 +211,14 @@ class DhcpClient:
         since_s = int(self._sent)
         lease = Lease(address, message.server, source_mac, since_s, lease_s, renew_s, rebind_s)
         return (Granted(lease, _routes(message), message.mtu),)
+
+    def _prefix_length(self, message: DhcpMessage) -> int:
+        if message.mask is not None:
+            return message.mask
+        if self.lease is not None:
+            return int(self.lease.address.partition("/")[2])
+        first = IPv4Address(message.offered).packed[0]
+        return 8 if first < _CLASS_B else 16 if first < _CLASS_C else 24
 
     def _refused(self, message: DhcpMessage) -> tuple[Action, ...]:
         """Process a NAK: of the lease's server while renewing, of any server while rebinding."""
@@ -223,7 +234,7 @@ class DhcpClient:
 
 def _is_usable(message: DhcpMessage) -> bool:
     """Whether a host can use the address, and the server has one as well."""
-    return bool(_is_host(message.offered) and _is_host(message.server) and message.mask)
+    return _is_host(message.offered) and _is_host(message.server) and message.mask != 0
 
 
 def _is_host(text: str) -> bool:
@@ -236,23 +247,32 @@ def _is_host(text: str) -> bool:
 
 
 def _times(lease_s: int, message: DhcpMessage) -> tuple[int, int]:
-    """Return T1 and T2 of the server if they are in order, else the defaults of RFC 2131."""
+    """Return T1 and T2 of the server if they are in order, else the defaults of RFC 2131.
+
+    At the end of a lease, which some servers send as T1 and T2, it is too late to extend it.
+    """
     rebind_s = message.rebind_s if message.rebind_s is not None else lease_s * 7 // 8
     renew_s = message.renew_s if message.renew_s is not None else min(lease_s // 2, rebind_s)
-    if lease_s == FOREVER or 0 < renew_s <= rebind_s <= lease_s:
+    if lease_s == FOREVER or 0 < renew_s <= rebind_s < lease_s:
         return renew_s, rebind_s
     return lease_s // 2, lease_s * 7 // 8
 
 
 def _routes(message: DhcpMessage) -> tuple[Route, ...]:
-    """Return the routes of a message, or a default route if it has routers only (RFC 3442)."""
-    pairs = message.routes or tuple((_DEFAULT, router) for router in message.routers[:1])
+    """Return the routes of a message, or a default route if it has routers only (RFC 3442).
+
+    A router with the client's own address means that the destination is on the link.
+    """
+    routers = [router for router in message.routers if _is_host(router)]
+    pairs = message.routes or tuple((_DEFAULT, router) for router in routers[:1])
+    on_link = {UNSPECIFIED, message.offered}
     return tuple(
         Route(
             destination,
-            gateway="" if router == UNSPECIFIED else router,
-            scope=_LINK_SCOPE if router == UNSPECIFIED else 0,
+            gateway="" if router in on_link else router,
+            scope=_LINK_SCOPE if router in on_link else 0,
             protocol=RTPROT_DHCP,
         )
         for destination, router in pairs
+        if router == UNSPECIFIED or _is_host(router)
     )

@@ -97,4 +97,4 @@ class NeighbourMessage(_FieldsOnly, nlmsg):  # type: ignore[misc]  # pyroute2 is
     """struct ndmsg and the attributes that requests set; numbers from linux/neighbour.h."""
 
     fields = ndmsg.fields
-    nla_map = ((1, "NDA_DST", "ipaddr"), (2, "NDA_LLADDR", "cdata"))
+    nla_map = ((1, "NDA_DST", "ipaddr"), (2, "NDA_LLADDR", "cdata"), (12, "NDA_PROTOCOL", "uint8"))

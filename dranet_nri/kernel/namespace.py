@@ -99,7 +99,7 @@ class Namespace:
         return self._rules
 
     def ipsec(self) -> NetlinkSocket | None:
-        """Return the socket for IPsec policies, None if the kernel has no IPsec.
+        """Return the socket for IPsec policies, None without IPsec, see open_ipsec.
 
         It stays open, because a socket that is closed before the move of a device delays the move.
         """

@@ -323,11 +323,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """One permanent neighbour entry (RTM_NEWNEIGH, NUD_PERMANENT)."""
+    """One permanent neighbour entry (RTM_NEWNEIGH); flags NTF_ROUTER, NTF_EXT_LEARNED; RTPROT_*."""
 
     destination: str
     mac: str
     proxy: bool = False
+    flags: int = 0
+    protocol: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Rules:
 1. Parameters of the claim have precedence. Routes of the lease are best effort, like inherited
    ones.
 2. The default route of the cluster network precedes that of the lease, by its metric.
+3. An MTU that is too small for IPv6 is not used for a network with IPv6, which it would remove.
 """
 
 from dataclasses import replace
@@ -11,7 +12,8 @@ from ipaddress import ip_address, ip_network
 
 from dranet_nri.dhcp import RTPROT_DHCP, Granted
 from dranet_nri.model import Address, Link, Route
-from dranet_nri.plan.pod_network import DEFAULT_METRIC, PodNetwork
+from dranet_nri.plan.inherit import is_v6
+from dranet_nri.plan.pod_network import DEFAULT_METRIC, IPV6_MIN_MTU, PodNetwork
 from dranet_nri.plan.routes.comparison import RT_SCOPE_LINK, direct_first, interface_of, network_of
 
 
@@ -28,15 +30,29 @@ def network_with_lease(network: PodNetwork, granted: Granted, link: Link) -> Pod
     table = network.vrf.table if network.vrf else 0
     given = (replace(route, table=table or route.table) for route in _routes(granted, address))
     routes = tuple(route for route in given if (route.destination, route.table) not in taken)
-    settings = network.settings
+    settings, warnings = network.settings, network.warnings
     if settings.mtu is None and link.min_mtu <= granted.mtu <= (link.max_mtu or granted.mtu):
-        settings = replace(settings, mtu=granted.mtu or None)
+        if 0 < granted.mtu < IPV6_MIN_MTU and _has_ipv6(network):
+            warnings = (*warnings, f"MTU {granted.mtu} of the DHCP server is too small for IPv6")
+        else:
+            settings = replace(settings, mtu=granted.mtu or None)
     return replace(
         network,
         settings=settings,
         addresses=(*network.addresses, address),
         routes=direct_first((*network.routes, *routes)),
         inherited=network.inherited | frozenset(routes),
+        warnings=warnings,
+    )
+
+
+def _has_ipv6(network: PodNetwork) -> bool:
+    return any(
+        (
+            *(is_v6(address.cidr) for address in network.addresses),
+            *(is_v6(route.destination) for route in network.routes),
+            *(is_v6(neighbour.destination) for neighbour in network.neighbours),
+        )
     )
 
 

@@ -343,7 +343,7 @@ RULES: Final[Rules] = {
         "action": _u8,
         "protocol": _u8,
     },
-    Neighbour: {"destination": _ip, "mac": _optional(_mac)},
+    Neighbour: {"destination": _ip, "mac": _optional(_mac), "flags": _u8, "protocol": _u8},
     Sysctl: {"family": _family, "key": _sysctl_key},
     NetnsId: {"path": _optional(_absolute)},
     Attachment: {"sandbox_id": _hex_id},

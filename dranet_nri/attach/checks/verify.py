@@ -65,11 +65,18 @@ def _verified(
         device = replace(device, pod_index=observed.pod.link.index)
     if any(find_same(link, observed.rdma.pod) is None for link in device.rdma):
         return None
+    if device.rdma and _stayed(observed.rdma):
+        return None
     if config is None:
         return device
     if SHARED_MODE_WARNING in device.warnings and not _are_shared(observed.rdma):
         return None
     return with_route_warning(with_files(session, device, config, observed.rdma, options))
+
+
+def _stayed(rdma: ObservedRdma) -> bool:
+    """Whether an RDMA device of hardware is on the host: its driver was loaded after the attach."""
+    return any(link.name not in rdma.software for link in rdma.host)
 
 
 def _are_shared(rdma: ObservedRdma) -> bool:

@@ -55,13 +55,25 @@ def tunnel_ends(netlink: RtnetlinkSocket, dumped: DumpedLink) -> tuple[str, int]
     if kind not in _ENDS:
         return "", 0
     attrs = attributes(data)
-    source, remote = (
-        next((attrs[number] for number in numbers if any(attrs.get(number, b""))), b"")
-        for numbers in _ENDS[kind][:2]
-    )
+    source, remote = source_of(dumped), _first(attrs, _ENDS[kind][1])
     mark = u32(attrs.get(_ENDS[kind][2]))
     over = link_to(netlink, remote, source, mark) if remote and not lowers else 0
     return address(source or None), over
+
+
+def source_of(tunnel: DumpedLink) -> bytes:
+    """Return the source address of a tunnel, b"" for any.
+
+    Raises:
+        KernelError: EBADMSG: an attribute has a wrong length.
+    """
+    kind, data, _ = tunnel.kind
+    return _first(attributes(data), _ENDS[kind][0])
+
+
+def _first(attrs: Mapping[int, bytes], numbers: tuple[int, ...]) -> bytes:
+    """Return the first of these attributes that is an address other than the unspecified one."""
+    return next((attrs[number] for number in numbers if any(attrs.get(number, b""))), b"")
 
 
 def link_to(netlink: RtnetlinkSocket, remote: bytes, source: bytes = b"", mark: int = 0) -> int:

@@ -1,16 +1,19 @@
-"""Underlays: links through which WireGuard, IPsec and PPPoE of a network namespace send.
+"""Underlays: links through which WireGuard, IPsec, PPPoE and VXLAN of a network namespace send.
 
 Rules:
-1. Links count towards the endpoints of WireGuard peers, and towards the remote ends of outgoing
-   IPsec policies, or with the source address of these.
+1. Links count towards the endpoints of WireGuard peers and the remote ends in the forwarding
+   database of VXLAN, and towards the remote ends of outgoing IPsec policies, or with the source
+   address of these.
 2. The kernel reports peers and policies only to CAP_NET_ADMIN. Without it they count as absent.
 3. WireGuard's messages have private keys. They are neither cached nor part of an error.
 4. WireGuard is asked only if there is such a link, because the request loads its module, and the
    file of PPPoE is read only then, because a failed lookup in procfs delays the move of a device.
+   A socket of IPsec loads its module, too, so it is opened only if the kernel lists the protocol.
+   Policies of PF_KEY without that module count as absent.
 5. A PPP link has no lower link. The kernel lists the sessions of PPPoE in a file, with a line of
    titles and with the link last in each line (pppoe_seq_show, drivers/net/ppp/pppoe.c).
 
-Numbers without a name are those of linux/wireguard.h, xfrm.h and rtnetlink.h.
+Numbers without a name are those of linux/wireguard.h, xfrm.h, rtnetlink.h and neighbour.h.
 """
 
 import struct
@@ -19,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from errno import ENODEV, ENOENT, EPERM, EPROTONOSUPPORT
 from pathlib import Path
-from socket import AF_INET, AF_INET6
+from socket import AF_BRIDGE, AF_INET, AF_INET6
 from typing import Final, NamedTuple
 
 from dranet_nri.errors import KernelError
@@ -37,11 +40,15 @@ from dranet_nri.linux.netlink.generic import GENERIC, NETLINK_GENERIC, family_id
 from dranet_nri.linux.netlink.links import DumpedLink
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.linux.netlink.socket import NetlinkSocket, open_socket
-from dranet_nri.linux.netlink.tunnels import link_to
+from dranet_nri.linux.netlink.tunnels import link_to, source_of
 
 NETLINK_XFRM: Final = 6
+# Sockets of the namespace: address, protocol, port (0: the kernel's), … (netlink_native_seq_show)
+NETLINK_SOCKETS: Final = Path("/proc/thread-self/net/netlink")
 PPPOE: Final = Path("/proc/thread-self/net/pppoe")
 
+_GET_NEIGHBOUR: Final = 30
+_NEIGHBOUR: Final = struct.Struct("=BxxxiHBB")  # struct ndmsg: family, ifindex, state, flags, type
 _PEERS: Final = 8  # WGDEVICE_A_PEERS
 _FAMILY: Final = struct.Struct("=H")
 _SOCKADDR_LEN: Final = {int(AF_INET): 16, int(AF_INET6): 28}
@@ -73,8 +80,14 @@ def open_ipsec() -> NetlinkSocket | None:
     """Open a socket for IPsec policies in the calling thread's namespace.
 
     Returns:
-        The socket; None if the kernel has no IPsec.
+        The socket; None if the kernel has no IPsec, or its module is not loaded.
     """
+    try:
+        sockets = NETLINK_SOCKETS.read_text().splitlines()
+    except OSError:
+        return None
+    if not any(line.split()[1:3] == [str(NETLINK_XFRM), "0"] for line in sockets):
+        return None
     try:
         return NetlinkSocket(open_socket(NETLINK_XFRM))
     except KernelError as error:
@@ -86,7 +99,7 @@ def open_ipsec() -> NetlinkSocket | None:
 def underlays(
     netlink: RtnetlinkSocket, links: Collection[DumpedLink], ipsec: NetlinkSocket | None
 ) -> Mapping[int, tuple[str, ...]]:
-    """Return ifindex -> what sends through the link: "IPsec", "PPPoE", "WireGuard".
+    """Return ifindex -> what sends through the link: "IPsec", "PPPoE", "VXLAN", "WireGuard".
 
     The calling thread is in the namespace of the socket.
 
@@ -98,7 +111,7 @@ def underlays(
     Raises:
         KernelError: a request failed.
     """
-    paths = {*_wireguard_paths(links), *_ipsec_paths(ipsec)}
+    paths = {*_wireguard_paths(links), *_ipsec_paths(ipsec), *_vxlan_paths(netlink, links)}
     found: dict[int, set[str]] = defaultdict(set)
     carriers = _pppoe_carriers(links)
     for link in links:
@@ -127,6 +140,21 @@ def _pppoe_carriers(links: Iterable[DumpedLink]) -> frozenset[str]:
     except OSError:
         return frozenset()
     return frozenset(line.split()[-1] for line in text.splitlines()[1:] if line.strip())
+
+
+def _vxlan_paths(netlink: RtnetlinkSocket, links: Iterable[DumpedLink]) -> Iterator[_Path]:
+    """Yield the paths to the remote ends in forwarding databases."""
+    for link in links:
+        if _kind(link) != "vxlan":
+            continue
+        source = source_of(link)
+        request = _NEIGHBOUR.pack(AF_BRIDGE, link.index, 0, 0, 0)
+        for body in netlink.dump(f"read the remote ends of {link.name}", _GET_NEIGHBOUR, request):
+            _, index, *_ = fixed(_NEIGHBOUR, body)
+            attrs = attributes(body, _NEIGHBOUR.size)
+            over = u32(attrs.get(8))
+            if index == link.index and 1 in attrs and (over or not link.lowers):
+                yield _Path("VXLAN", _end(attrs[1]), source, over)
 
 
 def _wireguard_paths(links: Iterable[DumpedLink]) -> Iterator[_Path]:

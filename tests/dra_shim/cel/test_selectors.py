@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dra_shim.cel import MAX_EXPRESSION, SelectorError, compile_selector, names_in
-from dra_shim.cel.environment import with_empty_domains
+from dra_shim.cel.environment import for_library
 from dra_shim.cel.values import compare, parse_amount, quantity, semver, show_amount
 from dra_shim.resourceapi import Capacity, SliceDevice
-from tests.dra_shim.scheduling.nic_offer import NIC
+from tests.dra_shim.scheduling.nic_slice_device import NIC
 
 DOCUMENTED = [
     ('device.driver == "dra.net"', True),
@@ -68,9 +68,27 @@ SEMANTICS = [
                  '"a1b2".findAll("[0-9]") == ["1", "2"]', True, id="regular-expressions"),
     pytest.param('device.driver.matches("(" + "dra" + ")") && device.driver.find("[" + "d]") == "d"',
                  True, id="composed-pattern"),
+    pytest.param('"a1b2".find("[[:alpha:]]") == "a" && "a1b2".findAll("[[:^alpha:]]") == ["1", "2"] && '
+                 '"a1b2".matches("[[:alnum:]]+")', True, id="posix-classes"),
+    pytest.param(r'"é٣".find(r"\pL") == "é" && "é٣".find(r"[\d\w]") == "" && "a\n".find("a$") == ""',
+                 True, id="meaning-of-classes-and-ends"),
+    pytest.param('"mlx5_12".find("(mlx)([0-9])_(?:1)") == "mlx5_1" && '
+                 '"mlx5_12".findAll("(?P<n>[0-9])|(?<m>m)") == ["m", "5", "1", "2"]', True,
+                 id="matches-of-groups-are-whole"),
+    pytest.param(r'"a(b)".find("\\(b\\)") == "(b)" && "a(b".find("[(]b") == "(b" && '
+                 r'"x(y)".find(r"\Q(y)\E") == "(y)" && "](".find("[](]+") == "](" && "?z(".find("[[:alpha:](]+") == "z(" && '
+                 r'"(z".find(r"[\(]z") == "(z"', True, id="parentheses-that-are-text"),
+    pytest.param(f'"{"a" * 60}!".find("(a+)+$") == ""', True, id="linear-time"),
     pytest.param('"a1b2".findAll("[a-z]", 1) == ["a"] && matches("a", "(" + "a)")', True,
                  id="pattern-and-limit"),
     pytest.param('device.allowMultipleAllocations', False, id="not-shared"),
+    # formats
+    pytest.param('!format.dns1123Label().validate(device.driver.find("^dra")).hasValue() && '
+                 'format.named("dns1123Label").value().validate("A").value()[0].contains("dns1123Label")',
+                 True, id="format"),
+    pytest.param('format.named("x") == optional.none() && format.named("uri").hasValue() && '
+                 'format.named("x").orValue(format.uuid()).validate(("a")).orValue([]).size() == 1',
+                 True, id="optional-format"),
     # versions
     pytest.param('device.attributes["dra.net"].firmware == semver("22.39.1002-rc.1")', True,
                  id="build-plays-no-part"),
@@ -190,6 +208,9 @@ def test_amount_is_shown_in_its_shortest_exact_form(text: str, shown: str) -> No
         (f"quantity('{'9' * 5000}').sign() == 1", "is not a quantity such as 10Gi"),
         ("semver('1.2.3').sign() == 1", "the value is not a quantity"),
         ("quantity('1').major() == 1", "the value is not a semver"),
+        ("semver('1.2.3').validate('x').hasValue()", "the value is not a format"),
+        ("'x'.find('(' + 'x') == ''", '"(x" is not a regular expression of RE2; correct it'),
+        ("'x'.findAll('(' + 'x').size() == 0", '"(x" is not a regular expression of RE2'),
         ("{'a': 'b'}.compareTo({'a': 'b'}) == 0", "only two quantities"),
     ],
 )  # fmt: skip
@@ -211,10 +232,7 @@ def test_selector_that_fails_on_a_device_raises_an_error_with_the_reason(
         ("\n a || b", "line 2 column 2: undeclared reference to 'a'; line 2 column 7: undeclared"),
         ("device.driver", "gives string; it must give true or false"),
         ("quantity(1) == 1", "no matching overload for 'quantity'"),
-        (
-            "format.dns1123Label().validate('a').hasValue()",
-            "is a function of Kubernetes that this program does not evaluate",
-        ),
+        ("format.cidr().validate('a').hasValue()", "undeclared reference to 'cidr'"),
         ("device.driver.matches('(')", "'(' is not a regular expression of RE2: "),
         (r"device.driver . matches (r'\K')", r"r'\K' is not a regular expression of RE2"),
         ("matches(device.driver + ('a'), '[')", "'[' is not a regular expression of RE2"),
@@ -256,8 +274,14 @@ def test_an_expression_with_a_lone_surrogate_is_refused() -> None:
 
 
 def test_lookup_that_does_not_begin_with_device_is_not_rewritten() -> None:
-    assert with_empty_domains("x.device.attributes['a']") == "x.device.attributes['a']"
-    assert with_empty_domains("device.attributes['a']") == "device.attributes[?'a'].orValue({})"
+    assert for_library("x.device.attributes['a']") == "x.device.attributes['a']"
+    assert for_library("device.attributes['a']") == "device.attributes[?'a'].orValue({})"
+
+
+def test_only_functions_of_formats_become_optional() -> None:
+    assert for_library("format.named('a')") == "format.named('a')[?0]"
+    assert for_library("x.validate(('a'))") == "x.validate(('a'))[?0]"
+    assert for_library("named(validate(('a')))") == "named(validate(('a')))"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.errors import KernelError, OutdatedError
 from dranet_nri.model import (
+    FOREVER,
     NOT_READY,
     Addressing,
     Attachment,
@@ -110,7 +111,7 @@ def test_expired_lease_closes_the_gate_and_is_acquired_again(leased: Leased) -> 
     allocation = leased.node.plugin.allocations.reader.get(CLAIM)
     assert allocation
     assert not leased.node.gate.is_open(allocation)
-    assert leased.node.bell[-1] == "trouble"
+    assert leased.node.reconcile_requests[-1] == "wake"
     assert [type(op) for op in leased.node.kernel.log] == [DropAddress]
 
     leased.server.silent = False
@@ -145,6 +146,50 @@ def test_rejected_renewal_drops_the_lease(leased: Leased) -> None:
     assert lost
     assert lost.failure
     assert "withdrew 10.77.0.50/24" in lost.failure.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "lease"),
+    [
+        pytest.param(
+            {"server": "10.77.0.2"},
+            Lease("10.77.0.50/24", "10.77.0.2", SERVER_MAC, 2800, 3600, 1800, 3150),
+            id="another server identifier",
+        ),
+        pytest.param(
+            {"mask": None},
+            Lease("10.77.0.50/24", "10.77.0.1", SERVER_MAC, 2800, 3600, 1800, 3150),
+            id="no mask",
+        ),
+        pytest.param(
+            {"lease_s": FOREVER},
+            Lease(
+                "10.77.0.50/24", "10.77.0.1", SERVER_MAC, 2800, FOREVER, FOREVER // 2, 3758096383
+            ),
+            id="infinite",
+        ),
+        pytest.param(
+            {"lease_s": 0},
+            Lease("10.77.0.50/24", "10.77.0.1", SERVER_MAC, 1000, 3600, 1800, 3150),
+            id="a lease of 0 s changes nothing",
+        ),
+        pytest.param(
+            {"server": ""},
+            Lease("10.77.0.50/24", "10.77.0.1", SERVER_MAC, 1000, 3600, 1800, 3150),
+            id="an answer of nobody changes nothing",
+        ),
+    ],
+)
+def test_unusual_answer_to_a_renewal(
+    leased: Leased, answer: dict[str, int | str | None], lease: Lease
+) -> None:
+    leased.server.gives = replace(leased.server.gives, **answer)  # type: ignore[arg-type]
+
+    leased.renew(1800)
+
+    assert (leased.lease, leased.record.phase) == (lease, Phase.ATTACHED)
+    leased.node.stop_pod(leased.pod)
+    assert leased.server.got[-1][1] == lease.server  # its release
 
 
 def test_renewal_ignores_a_claim_that_is_not_attached(leased: Leased) -> None:

@@ -81,6 +81,8 @@ def test_lease_times_and_mtu_are_those_of_the_server() -> None:
         (60, 121, (60, 105)),
         (None, 40, (40, 40)),
         (20, None, (20, 105)),
+        (60, 120, (60, 105)),
+        (120, 120, (60, 105)),
     ],
 )
 def test_invalid_lease_times_become_the_defaults(
@@ -110,6 +112,41 @@ def test_classless_routes_take_precedence_over_routers() -> None:
     assert routers.routes == (Route("0.0.0.0/0", gateway="10.77.0.254", protocol=16),)
 
 
+@pytest.mark.parametrize("barred", ["0.0.0.0", "224.0.0.1", "127.0.0.1", "255.255.255.255"])
+def test_router_that_is_no_host_is_ignored(barred: str) -> None:
+    given = granted(replace(ACK, routers=(barred, "10.77.0.254", "10.77.0.253")))
+
+    assert given.routes == (Route("0.0.0.0/0", gateway="10.77.0.254", protocol=16),)
+    assert granted(replace(ACK, routers=(barred,))).routes == ()
+    if barred != "0.0.0.0":
+        routes = (("10.88.0.0/16", barred),)
+        assert granted(replace(ACK, routes=routes, routers=("10.77.0.254",))).routes == ()
+
+
+def test_destination_is_on_the_link_if_the_client_is_its_router() -> None:
+    assert granted(replace(ACK, routers=("10.77.0.50",))).routes == (
+        Route("0.0.0.0/0", scope=253, protocol=16),
+    )
+
+
+@pytest.mark.parametrize(
+    ("offered", "length"),
+    [("10.77.0.50", 8), ("127.0.0.1", None), ("172.16.0.5", 16), ("192.0.2.5", 24)],
+)
+def test_address_without_a_mask_has_that_of_its_class(offered: str, length: int | None) -> None:
+    client = DhcpClient(MAC, XID)
+    client.start(1000.0)
+    offer = replace(OFFER, offered=offered, mask=None)
+
+    sent = receive(client, offer)
+
+    assert bool(sent) is (length is not None)
+    if sent:
+        (given,) = receive(client, replace(offer, kind=DhcpMessageType.ACK))
+        assert isinstance(given, Granted)
+        assert given.lease.address == f"{offered}/{length}"
+
+
 def test_messages_are_retransmitted_and_discovery_restarts_after_three() -> None:
     client = DhcpClient(MAC, XID)
     client.start(1000.0)
@@ -135,7 +172,6 @@ def test_messages_are_retransmitted_and_discovery_restarts_after_three() -> None
         replace(OFFER, offered="224.0.0.1"),
         replace(OFFER, offered="127.0.0.1"),
         replace(OFFER, server=""),
-        replace(OFFER, mask=None),
         replace(OFFER, mask=0),
         ACK,
         NAK,
@@ -204,6 +240,12 @@ def test_renewal_is_sent_to_the_server_at_t1_and_broadcast_at_t2() -> None:
     assert receive(client, other, 1105.2) == (
         Granted(replace(LEASE, server="10.77.0.2", since_s=1105)),
     )
+
+
+def test_renewed_lease_without_a_mask_keeps_its_own() -> None:
+    (given,) = receive(extending(1060.0)[0], replace(ACK, mask=None), 1060.2)
+
+    assert given == Granted(replace(LEASE, since_s=1060))
 
 
 def lost(actions: tuple[Action, ...]) -> str:

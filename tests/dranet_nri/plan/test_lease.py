@@ -6,7 +6,7 @@ from errno import EEXIST
 import pytest
 
 from dranet_nri.dhcp import Granted
-from dranet_nri.model import FOREVER, Address, Lease, Link, Ns, Route, VrfConfig
+from dranet_nri.model import FOREVER, Address, Lease, Link, Neighbour, Ns, Route, VrfConfig
 from dranet_nri.plan.lease_network import network_with_lease
 from dranet_nri.plan.lease_ops import DropAddress, LeaseAddress, add_lease
 from dranet_nri.plan.ops import AddRoute, LinkSettings
@@ -102,6 +102,27 @@ def test_leased_mtu_is_used_if_the_link_supports_it(
     assert network_with_lease(
         network, Granted(LEASE, mtu=0), replace(LINK, min_mtu=0)
     ).settings == (network.settings)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        PodNetwork("net1", addresses=(Address("fd00::7/64"),)),
+        PodNetwork("net1", routes=(Route("2001:db8::/48", "fe80::1"),)),
+        PodNetwork("net1", neighbours=(Neighbour("fd00::9", "02:00:00:00:00:09"),)),
+    ],
+)
+def test_leased_mtu_that_is_too_small_for_ipv6_is_omitted_with_a_warning(
+    network: PodNetwork,
+) -> None:
+    small = network_with_lease(network, Granted(LEASE, mtu=1279), LINK)
+
+    assert small.settings.mtu is None
+    assert small.warnings == ("MTU 1279 of the DHCP server is too small for IPv6",)
+    enough = network_with_lease(network, Granted(LEASE, mtu=1280), LINK)
+    assert (enough.settings.mtu, enough.warnings) == (1280, ())
+    none = network_with_lease(network, Granted(LEASE, mtu=0), replace(LINK, min_mtu=0))
+    assert (none.settings.mtu, none.warnings) == (None, ())
 
 
 def test_link_without_mtu_limits_accepts_any_mtu() -> None:

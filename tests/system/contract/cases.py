@@ -135,6 +135,8 @@ def case_of_route(route: Route, observed: Route | None = None) -> Case:
 
 RULE = Rule(4, priority=100, source="10.0.0.0/24", table=1000, protocol=4)
 BIG = Rule(4, 102, "10.0.0.5/32", "10.7.0.0/16", 1001, "", "eth1", 5, 255, 16, invert=True)
+LEARNED = Neighbour("10.0.0.9", MAC, flags=0x90, protocol=17)  # router, extern_learn
+PROXIED = Neighbour("2001:db8::9", "", proxy=True, flags=0x80, protocol=17)
 FULL = replace(V4, broadcast="10.0.0.255", metric=50)
 RULE_V6 = Rule(6, priority=101, destination="2001:db8:7::/48", table=1000, iif="eth1")
 CASES = {
@@ -260,6 +262,16 @@ CASES = {
     "proxied neighbour": Case(
         AddNeighbour(Ns.HOST, "eth1", Neighbour("10.0.0.9", "", proxy=True)),
         lambda s: s.neighbours == (Neighbour("10.0.0.9", "", proxy=True),),
+        UP,
+    ),
+    "neighbour with flags and protocol": Case(
+        AddNeighbour(Ns.HOST, "eth1", LEARNED),
+        lambda s: s.neighbours == (LEARNED,),
+        (*UP, AddNeighbour(Ns.HOST, "eth1", Neighbour("10.0.0.9", MAC))),
+    ),
+    "proxied router": Case(
+        AddNeighbour(Ns.HOST, "eth1", PROXIED),
+        lambda s: s.neighbours == (PROXIED,),
         UP,
     ),
     "sysctl": Case(

@@ -151,6 +151,45 @@ def test_nic_towards_the_remote_end_of_a_tunnel_is_excluded(
 
 
 @pytest.mark.parametrize(
+    ("link", "entries", "names"),
+    [
+        pytest.param("", ["dst 10.9.0.9", "dst 10.9.0.10"], {"nic1"}, id="by its route"),
+        pytest.param("", ["dst 10.9.0.9", "dst 10.6.0.9"], {"nic1", "nic2"}, id="two links"),
+        pytest.param("local 10.7.0.1", ["dst 10.9.0.9"], {"nic2"}, id="by a rule for its source"),
+        pytest.param("remote fd66::9", ["dst fd00::9"], {"nic1"}, id="IPv6"),
+        pytest.param("", ["dst 10.66.0.9"], set(), id="without a route"),
+        pytest.param("dev nic1", ["dst 10.6.0.9"], set(), id="by its lower link"),
+        pytest.param("dev nic1", ["dst 10.9.0.9 via nic2"], {"nic2"}, id="by a link of the entry"),
+        pytest.param("external", ["dst 10.6.0.9 src_vni 9 vni 8"], {"nic2"}, id="for each VNI"),
+        pytest.param("", [], set(), id="empty"),
+    ],
+)
+def test_nic_towards_a_remote_end_of_a_forwarding_database_is_excluded(
+    netns: Namespace, link: str, entries: list[str], names: set[str]
+) -> None:
+    named = link if link == "external" else f"id 7 {link}"
+    with open_netns() as wire:
+        add_veth(netns.fd, "nic1", wire)
+        add_veth(netns.fd, "nic2", wire)
+        netns.run(
+            "ip addr add 10.7.0.1/32 dev lo",
+            "ip addr add 10.5.0.7/24 dev nic1",
+            "ip addr add fd00::7/64 dev nic1 nodad",
+            "ip addr add 10.6.0.7/24 dev nic2",
+            *(f"ip link set {name} up" for name in ("lo", "nic1", "nic2")),
+            "ip route add 10.9.0.0/16 via 10.5.0.1",
+            "ip route add 10.9.0.0/16 via 10.6.0.1 table 7",
+            "ip rule add from 10.7.0.1 table 7",
+            f"ip link add vx1 type vxlan {named} dstport 4789",
+            *(f"bridge fdb append 00:00:00:00:00:00 dev vx1 {entry}" for entry in entries),
+        )
+
+        excluded = dict(netns.scan().excluded)
+
+    assert {name for name, reason in excluded.items() if "VXLAN" in reason} == names
+
+
+@pytest.mark.parametrize(
     ("policy", "names"),
     [
         pytest.param(

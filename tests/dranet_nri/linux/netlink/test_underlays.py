@@ -128,10 +128,41 @@ def test_link_of_a_pppoe_session_is_an_underlay(
     assert underlays(Kernel(), monkeypatch, *links) == {}
 
 
+def list_sockets(monkeypatch: pytest.MonkeyPatch, folder: Path, *sockets: str) -> None:
+    """Let the kernel list these netlink sockets."""
+    file = folder / "netlink"
+    file.write_text(
+        "sk               Eth Pid        Groups   Rmem     Wmem     Dump  Locks    Drops    Inode\n"
+        + "".join(
+            f"0000000000000000 {one} 0        0        0     2        0        7\n"
+            for one in sockets
+        )
+    )
+    monkeypatch.setattr(module, "NETLINK_SOCKETS", file)
+
+
+@pytest.mark.parametrize(
+    "sockets",
+    [[], ["16  0          00000000"], ["6   4711       00000001", "0   6          00000000"]],
+)
+def test_module_of_ipsec_is_not_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sockets: list[str]
+) -> None:
+    list_sockets(monkeypatch, tmp_path, *sockets)
+    monkeypatch.setattr(module, "open_socket", lambda _: pytest.fail("loads the module"))
+
+    assert module.open_ipsec() is None
+
+    monkeypatch.setattr(module, "NETLINK_SOCKETS", tmp_path / "absent")
+    assert module.open_ipsec() is None
+
+
 @pytest.mark.parametrize("code", [EPROTONOSUPPORT, EBADMSG])
 def test_kernel_without_ipsec_has_no_socket_for_it(
-    monkeypatch: pytest.MonkeyPatch, code: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
 ) -> None:
+    list_sockets(monkeypatch, tmp_path, "6   0          00000000")
+
     def refuse(protocol: int) -> None:
         assert protocol == module.NETLINK_XFRM
         raise KernelError("open netlink socket", code)
