@@ -146,13 +146,13 @@ class RefusedError(DranetError):
 class OwnedError(RefusedError):
     """Another pod, sandbox or claim owns the device."""
 
-    kind = "held"
+    kind = "in_use"
 
 
 class NotRestoredError(RefusedError):
     """The device of a sandbox that is gone is not restored on the host yet."""
 
-    kind = "not_home"
+    kind = "not_restored"
 
 
 class NoAddressError(RefusedError):

@@ -49,7 +49,7 @@ class Settings:
         vm_handlers: patterns of RuntimeClass handlers whose pods are refused NICs, in lower case.
         slaac_s: timeout of the wait for IPv6 addresses of a pod, in seconds.
         dhcp_s: timeout of the wait for DHCP leases of a pod, in seconds.
-        sweep_s: seconds between periodic reconciles.
+        resync_s: seconds between periodic reconciles.
         proc: procfs with a writable sys/net; a container's own is read-only.
         sysfs: mount point of sysfs.
         log_json, verbose: log format and level.
@@ -72,7 +72,7 @@ class Settings:
     vm_handlers: tuple[str, ...] = VM_HANDLERS
     slaac_s: float = SLAAC_S
     dhcp_s: float = DHCP_S
-    sweep_s: float = 60.0
+    resync_s: float = 60.0
     proc: Path = Path("/proc")
     sysfs: Path = Path("/sys")
     log_json: bool = False
@@ -165,7 +165,12 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--dhcp-ready-timeout", type=duration, default=default.dhcp_s, metavar="TIME",
         help="timeout of the leases of a pod with addressing: DHCP (default: 10s)",
     )  # fmt: skip
-    add("--sweep", type=float, default=default.sweep_s, help="seconds between reconciliations")
+    add(
+        "--resync-period",
+        type=float,
+        default=default.resync_s,
+        help="seconds between periodic reconciles",
+    )
     add("--log-format", choices=("console", "json"), default="console", help="log format")
     add("--verbose", "-v", action="store_true", help="log every operation")
 
@@ -176,8 +181,8 @@ def settings_from(args: argparse.Namespace) -> Settings:
     Raises:
         InvalidValueError: a flag's value is invalid; the text has flag, value and rule.
     """
-    if not args.sweep > 0:  # False for nan, too
-        raise InvalidValueError(f"--sweep {args.sweep}: must be above 0 seconds")
+    if not args.resync_period > 0:  # False for nan, too
+        raise InvalidValueError(f"--resync-period {args.resync_period}: must be above 0 seconds")
     return Settings(
         nri_socket=args.nri_socket,
         name=args.plugin_name,
@@ -197,7 +202,7 @@ def settings_from(args: argparse.Namespace) -> Settings:
         vm_handlers=patterns(args.vm_runtimes),
         slaac_s=args.slaac_ready_timeout,
         dhcp_s=args.dhcp_ready_timeout,
-        sweep_s=args.sweep,
+        resync_s=args.resync_period,
         log_json=args.log_format == "json",
         verbose=args.verbose,
     )

@@ -187,7 +187,7 @@ class CheckpointTransaction:
                 )
             if record.pod.uid != pod.uid:
                 raise RefusedError(
-                    f"claim {claim}: held by pod {record.pod} (UID {record.pod.uid}); "
+                    f"claim {claim}: in use by pod {record.pod} (UID {record.pod.uid}); "
                     f"dra-shim release --claim-uid {record.claim.uid} when that pod is gone"
                 )
             return record
@@ -373,7 +373,7 @@ def _in_use(
         owner = f"pod {attachment.pod}, which has not released it (claim {attachment.claim})"
         attached = attachment.phase in _ATTACHED_PHASES
         for device in attachment.devices:
-            if device.is_unrestored or (attached and not device.home):
+            if device.is_unrestored or (attached and not device.restored):
                 (shares if device.share_id else whole)[device.device.name] = owner
     for record in records:
         owner = f"claim {record.claim} of pod {record.pod}"

@@ -264,5 +264,5 @@ def _claim(record: Allocation, attachment: Attachment | None) -> Finding:
         failure = attachment.failure
         text = f"pod {record.pod}: {attachment.phase}: {failure.reason}: {failure.message}"
         return Finding(subject, Severity.BAD, text)
-    grade = Severity.OK if attachment.phase in (Phase.ATTACHED, Phase.HOME) else Severity.NOTE
+    grade = Severity.OK if attachment.phase in (Phase.ATTACHED, Phase.RESTORED) else Severity.NOTE
     return Finding(subject, grade, f"pod {record.pod}: {attachment.phase}")

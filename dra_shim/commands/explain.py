@@ -172,7 +172,7 @@ def answer(args: argparse.Namespace, found: Sequence[Explanation]) -> int:
     if not show_document(args.output, lambda: _document(found)):
         for explanation in found:
             print_lines(*lines_of(explanation, verbose=args.verbose))
-    return 0 if all(explanation.met for explanation in found) else 1
+    return 0 if all(explanation.is_allocatable for explanation in found) else 1
 
 
 def _document(found: Sequence[Explanation]) -> dict[str, object]:

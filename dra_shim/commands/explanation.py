@@ -41,20 +41,20 @@ class Explanation:
         title: the pod or its workload; "" for claims without a pod.
         alternatives: all checks of all devices.
         grants: (grant, name of its claim in messages, its configuration).
-        why: reasons why the claims cannot be allocated, empty if they can.
+        reasons: reasons why the claims cannot be allocated, empty if they can.
         unpublished: (device, reason) of excluded devices.
     """
 
     title: str
     alternatives: tuple[AlternativeReport, ...]
     grants: tuple[tuple[Grant, str, object], ...]
-    why: tuple[str, ...]
+    reasons: tuple[str, ...]
     unpublished: tuple[tuple[str, str], ...] = ()
 
     @property
-    def met(self) -> bool:
+    def is_allocatable(self) -> bool:
         """Return whether the claims can be allocated."""
-        return not self.why
+        return not self.reasons
 
 
 def lines_of(found: Explanation, *, verbose: bool) -> Iterator[str]:
@@ -77,14 +77,14 @@ def document_of(found: Explanation) -> dict[str, object]:
     title = {"workload": found.title} if found.title else {}
     return {
         **title,
-        "met": found.met,
-        "why": list(found.why),
+        "allocatable": found.is_allocatable,
+        "reasons": list(found.reasons),
         "decision": [_grant_document(*given) for given in found.grants],
         "requests": [
             {
                 "claim": alternative.claim,
                 "request": alternative.request,
-                "asks": alternative.description,
+                "description": alternative.description,
                 "blocked": alternative.blocked,
                 "devices": [
                     {
@@ -106,10 +106,10 @@ def document_of(found: Explanation) -> dict[str, object]:
 
 def _lines(found: Explanation, *, verbose: bool) -> Iterator[str]:
     title = f"{found.title}: " if found.title else ""
-    yield f"decision: {title}the claims {'can' if found.met else 'cannot'} be met"
+    yield f"decision: {title}the claims {'can' if found.is_allocatable else 'cannot'} be met"
     yield from (f"  {line}" for line in _grant_lines(found))
-    yield from (f"  {line}" for line in found.why)
-    if not found.met and _fails_by_root(found):
+    yield from (f"  {line}" for line in found.reasons)
+    if not found.is_allocatable and _fails_by_root(found):
         yield f"  {_ROOT_REMEDY}"
     for alternative in found.alternatives:
         yield f"claim {alternative.claim}: request {alternative.request}: {alternative.description}"
@@ -138,7 +138,7 @@ def _reason_lines(alternative: AlternativeReport, found: Explanation) -> Iterato
     groups: dict[str, list[str]] = {}
     for report in alternative.devices:
         if not report.chosen:
-            text = _reason(report, met=found.met)
+            text = _reason(report, is_allocatable=found.is_allocatable)
             groups.setdefault(text, []).append(report.device.name)
     for name, why in found.unpublished:
         groups.setdefault(f"not published: {why}", []).append(name)
@@ -151,7 +151,7 @@ def _count(names: Sequence[str]) -> str:
     return count if len(names) > MAX_NAMED else f"{count} ({', '.join(names)})"
 
 
-def _reason(report: DeviceReport, *, met: bool) -> str:
+def _reason(report: DeviceReport, *, is_allocatable: bool) -> str:
     failed = sorted(
         (
             check
@@ -161,9 +161,9 @@ def _reason(report: DeviceReport, *, met: bool) -> str:
         key=_rank,
     )
     if not failed:
-        return "not needed" if met else "no reason of its own"
+        return "not needed" if is_allocatable else "no reason of its own"
     check = failed[0]
-    if check.outcome is CheckOutcome.ERROR and not met:
+    if check.outcome is CheckOutcome.ERROR and not is_allocatable:
         # The error of a selector names the device, and so does the group.
         text = check.text.replace(f"on device {report.device.name}: ", "")
         return f"error: {check.what}: {text}"
@@ -200,13 +200,13 @@ def _check_lines(alternative: AlternativeReport, found: Explanation) -> Iterable
     for report in alternative.devices:
         yield f"  device {'/'.join(report.device.id)}{': chosen' if report.chosen else ''}"
         for check in report.checks:
-            yield f"    {_check_text(check, met=found.met)}"
+            yield f"    {_check_text(check, is_allocatable=found.is_allocatable)}"
 
 
-def _check_text(check: Check, *, met: bool) -> str:
+def _check_text(check: Check, *, is_allocatable: bool) -> str:
     values = ", ".join(f"{name} is {value}" for name, value in check.values)
     shown = f"  [{values}]" if values and f"is {check.values[0][1]}" != check.text else ""
-    harmless = met and check.outcome is CheckOutcome.ERROR
+    harmless = is_allocatable and check.outcome is CheckOutcome.ERROR
     outcome = CheckOutcome.FAILED if harmless else check.outcome
     return f"{outcome:<6}  {check.what}: {check.text}{shown}"
 
@@ -228,7 +228,7 @@ def _check_document(check: Check) -> dict[str, object]:
         "check": check.what,
         "outcome": str(check.outcome),
         "text": check.text,
-        "saw": dict(check.values),
+        "values": dict(check.values),
     }
 
 

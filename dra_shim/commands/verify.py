@@ -10,7 +10,6 @@ from types import FrameType
 from typing import Final
 
 from dra_shim.commands.documents import read_text
-from dra_shim.verify.bars import BARS, parse_bars
 from dra_shim.verify.collectives import program_text
 from dra_shim.verify.documents import PodRequirements, base_documents, nodes_of
 from dra_shim.verify.kubectl import Kubectl
@@ -20,6 +19,7 @@ from dra_shim.verify.pair_checks import FULL, QUICK
 from dra_shim.verify.pods import new_namespace, running_pods
 from dra_shim.verify.report import as_document, as_text, verdict_of
 from dra_shim.verify.shells import PodShells
+from dra_shim.verify.thresholds import THRESHOLDS, parse_thresholds
 from dra_shim.verify.types import Line, Outcome
 from dranet_nri.component.output import add_output_flag, print_lines, show_document
 from dranet_nri.errors import ConfigError, InvalidValueError
@@ -29,15 +29,17 @@ IMAGE_WITH_TORCH: Final = "nvcr.io/nvidia/pytorch:25.08-py3"
 EXAMPLES: Final = (
     "verify",
     "verify --full --svg matrix.svg",
-    "verify --nodes node-a,node-b --nics 1 --bar write=380",
+    "verify --nodes node-a,node-b --nics 1 --threshold write=380",
     "verify --collectives --gpus 8",
 )
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
-    bars = "; ".join(f"{name} ({unit}: {text})" for name, (unit, _, text) in BARS.items())
-    bars = bars.replace("%", "%%")  # for argparse
+    thresholds = "; ".join(
+        f"{name} ({unit}: {text})" for name, (unit, _, text) in THRESHOLDS.items()
+    )
+    thresholds = thresholds.replace("%", "%%")  # for argparse
     parser.add_argument("--full", action="store_true",
                         help="all pairs of nodes and longer measurements; without it, each node "
                         "and the next one")  # fmt: skip
@@ -65,8 +67,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collectives", action="store_true",
                         help="also measure all-gather and all-reduce over all pods: by NCCL with "
                         "--gpus, else by gloo on the CPUs")  # fmt: skip
-    parser.add_argument("--bar", action="append", default=[], metavar="NAME=NUMBER",
-                        help=f"threshold instead of the default; repeatable. {bars}")  # fmt: skip
+    parser.add_argument("--threshold", action="append", default=[], metavar="NAME=NUMBER",
+                        help=f"replaces a default threshold; repeatable. {thresholds}")  # fmt: skip
     parser.add_argument("--exclusive", action="store_true",
                         help="fail if a pod sees RDMA devices that it does not claim")  # fmt: skip
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS",
@@ -89,7 +91,9 @@ def main(args: argparse.Namespace) -> int:
     """
     durations = FULL if args.full else QUICK
     ranks = max(args.gpus, 1) if args.collectives else 0
-    plan = MeasurementPlan(parse_bars(args.bar), durations, args.full, args.exclusive, ranks)
+    plan = MeasurementPlan(
+        parse_thresholds(args.threshold), durations, args.full, args.exclusive, ranks
+    )
     for flag in ("nics", "gpus"):
         if getattr(args, flag) < 0:
             raise InvalidValueError(f"--{flag} {getattr(args, flag)}: give 0 or a positive number")

@@ -128,7 +128,7 @@ class Shim:
             Worker("adoption", self._adopt),
             Worker("slices", self._publish),
             Worker("status", self._status.run),
-            Worker("sweep", self._orphan_collector.run),
+            Worker("orphans", self._orphan_collector.run),
             Worker("cloud", self._providers.clouds.run),
             Worker("profiles", self._release_profiles),
             Worker("web", self._web.run),

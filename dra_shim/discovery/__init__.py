@@ -1,14 +1,14 @@
 """Discovery: the devices of this node, watched.
 
-snapshot.py        devices to publish and their health, from facts, records and settings
-schedule.py        times of scans
-notices.py         notices of this room
-host.py            kernel events and scans
-tcx.py             TCX facts from the plugin
-node_addresses.py  addresses of the Node
-scanner.py         one scan, joined with the records
-reporter.py        differences between snapshots; health reports
-controller.py      the loop
+snapshot.py          devices to publish and their health, from facts, records and settings
+schedule.py          times of scans
+notices.py           notices of this room
+host.py              kernel events and scans
+privileged_facts.py  facts of the host that only the plugin can read
+node_addresses.py    addresses of the Node
+scanner.py           one scan, joined with the records
+reporter.py          differences between snapshots; health reports
+controller.py        the loop
 """
 
 from dra_shim.discovery.controller import NodeDevices, NodeOptions
@@ -20,9 +20,9 @@ from dra_shim.discovery.notices import (
     DeviceUnhealthy,
     EventSourceLost,
     Notice,
+    PrivilegedFactsUnreadable,
     ScanFailed,
     ScanHung,
-    TcxFileUnreadable,
 )
 from dra_shim.discovery.snapshot import DeviceSelection
 
@@ -37,7 +37,7 @@ __all__ = [
     "NodeDevices",
     "NodeOptions",
     "Notice",
+    "PrivilegedFactsUnreadable",
     "ScanFailed",
     "ScanHung",
-    "TcxFileUnreadable",
 ]

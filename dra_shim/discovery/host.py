@@ -17,7 +17,7 @@ from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.facts.uevents import DeviceEvents
 from dranet_nri.inventory import HostFacts
 from dranet_nri.linux.rdma.watcher import RdmaListener
-from dranet_nri.state.tcx import PrivilegedFacts
+from dranet_nri.state.privileged_facts import PrivilegedFacts
 
 ScanRequest = Callable[[], None]
 
@@ -32,12 +32,12 @@ class Host(Protocol):
             KernelError, OSError: no events can be received.
         """
 
-    def scan(self, *, full: bool, tcx: PrivilegedFacts) -> HostFacts:
+    def scan(self, *, full: bool, privileged_facts: PrivilegedFacts) -> HostFacts:
         """Return the current facts. May block; one thread at a time.
 
         Args:
             full: read everything; otherwise facts without an event since the last scan are reused.
-            tcx: current facts from the plugin.
+            privileged_facts: current facts from the plugin.
 
         Raises:
             KernelError: the kernel refused.
@@ -61,9 +61,9 @@ class LiveHost:
         self._sysfs = sysfs
         self._scanner = Scanner(sysfs, azure_size)
 
-    def scan(self, *, full: bool, tcx: PrivilegedFacts) -> HostFacts:
+    def scan(self, *, full: bool, privileged_facts: PrivilegedFacts) -> HostFacts:
         """Implement Host."""
-        return self._scanner.scan(whole=full, privileged_facts=tcx)
+        return self._scanner.scan(whole=full, privileged_facts=privileged_facts)
 
     @contextmanager
     def listening(self, request_scan: ScanRequest, notify: Notify) -> Iterator[None]:

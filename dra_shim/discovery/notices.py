@@ -93,15 +93,15 @@ class ScanHung(LogNotice):
     """A scan has not returned from the kernel for `seconds`. Other work continues.
 
     Attributes:
-        doing: current step of the scan.
+        step: current step of the scan.
     """
 
     log = LogLine("error", "node scan hangs in the kernel")
-    doing: str
+    step: str
     seconds: float
 
     def _facts(self) -> Mapping[str, object]:
-        return {"doing": self.doing, "s": self.seconds}
+        return {"step": self.step, "hung_s": self.seconds}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +114,10 @@ class EventSourceLost(LogNotice):
 
 
 @dataclass(frozen=True, slots=True)
-class TcxFileUnreadable(LogNotice):
+class PrivilegedFactsUnreadable(LogNotice):
     """The plugin's TCX file cannot be read. Its previous content remains valid."""
 
-    log = LogLine("warning", "file of TCX programs and links of other namespaces unreadable")
+    log = LogLine("warning", "privileged facts of the plugin unreadable")
     error: Exception
 
     def _facts(self) -> Mapping[str, object]:
@@ -133,6 +133,6 @@ Notice = (
     | ScanFailed
     | ScanHung
     | EventSourceLost
-    | TcxFileUnreadable
+    | PrivilegedFactsUnreadable
 )
 Notify = Callable[[Notice], None]

@@ -13,8 +13,8 @@ from dra_shim.checkpoint.cache import RecordCache
 from dra_shim.discovery.host import Host
 from dra_shim.discovery.node_addresses import NodeAddresses
 from dra_shim.discovery.notices import Notify, ScanHung
+from dra_shim.discovery.privileged_facts import PrivilegedFactsSource
 from dra_shim.discovery.snapshot import DeviceSelection, NodeSnapshot, snapshot_of, with_rdma
-from dra_shim.discovery.tcx import TcxSource
 from dranet_nri.component.threads import HangTimeout, in_thread
 from dranet_nri.inventory import Memo, Uplinks, uplinks_of
 from dranet_nri.model import Device
@@ -62,9 +62,9 @@ class NodeScanner:
         self._memo = Memo()
         # functions, by the last scan that found their RDMA device
         self._last_with_rdma: dict[str, Device] = {}
-        self._tcx = TcxSource(plugin, notify)
+        self._privileged_facts = PrivilegedFactsSource(plugin, notify)
         self._hang_timeout = HangTimeout(
-            hang_timeout_s, lambda doing: notify(ScanHung(doing, hang_timeout_s))
+            hang_timeout_s, lambda step: notify(ScanHung(step, hang_timeout_s))
         )
 
     async def scan(self, records: RecordCache, *, full: bool) -> NodeSnapshot:
@@ -82,7 +82,7 @@ class NodeScanner:
         """
         addresses = await self._node_addresses.addresses()
         before = records.devices()
-        scan = partial(self._host.scan, full=full, tcx=self._tcx.facts())
+        scan = partial(self._host.scan, full=full, privileged_facts=self._privileged_facts.facts())
         facts = await in_thread(scan, self._hang_timeout)
         recorded = tuple((before | records.devices()).values())
         self._uplinks = uplinks_of(facts, addresses, self._uplinks, self._selection.uplinks)

@@ -3,7 +3,8 @@
 errors.py       errors of requests
 requests.py     requests as values: paths, queries, bodies
 responses.py    responses as values: objects, lists, events, errors
-rest_config.py  address and credentials of the server, from token_file.py or kubeconfig.py
+rest_config.py  address and credentials of the server, from the files of the service account
+                (token_file.py, ca_file.py) or kubeconfig.py
 connect.py      HTTP client of a server
 client.py       API client
 informer.py     cache of the objects of one kind, by list and watch

@@ -4,16 +4,18 @@ Rules:
 1. TCP keep-alive detects a broken connection, because a watch can be idle for minutes, and so can
    a connection between two requests.
 2. A request that the server refuses for its token is sent once more if there is another token.
-3. The proxy is that of the environment (HTTPS_PROXY, NO_PROXY; networks in NO_PROXY are ignored).
+3. Connections with the CA of before a rotation are not used for another request.
+4. The proxy is that of the environment (HTTPS_PROXY, NO_PROXY).
 """
 
 import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -81,7 +83,7 @@ class HttpClient:
             raise InvalidValueError(f"{config.server}: not the URL of a server: {error}") from error
         if not self.host or url.scheme not in ("http", "https"):
             raise InvalidValueError(f"{config.server}: the server must be an http(s):// URL")
-        self._proxy = None if proxy_bypass(url.netloc) else getproxies().get(url.scheme)
+        self._proxy = _proxy_of(url)
         self._base = f"{config.server.rstrip('/')}/"
         self._config, self._keep_alive = config, keep_alive
         self._session: aiohttp.ClientSession | None = None
@@ -128,6 +130,7 @@ class HttpClient:
             params=request.query,
             data=request.body,
             headers=headers,
+            ssl=self._config.context(),
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(connect=CONNECT_S, sock_read=read_timeout_s),
         )
@@ -136,9 +139,7 @@ class HttpClient:
         """Return the session, which belongs to the running event loop."""
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                ssl=self._config.tls,
-                keepalive_timeout=IDLE_S,
-                socket_factory=self._keep_alive.socket_of,
+                keepalive_timeout=IDLE_S, socket_factory=self._keep_alive.socket_of
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -162,6 +163,21 @@ async def _send_once(
         return await send(request)
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         raise aiohttp.ClientConnectionError(str(error)) from error
+
+
+def _proxy_of(url: SplitResult) -> str | None:
+    """Return the proxy for a server, None to connect directly.
+
+    NO_PROXY may have networks, as for Go programs, for example those of the cluster's Services.
+    """
+    if proxy_bypass(url.netloc):
+        return None
+    proxies = getproxies()
+    for entry in proxies.get("no", "").split(","):
+        with suppress(ValueError):  # a name
+            if ip_address(url.hostname or "") in ip_network(entry.strip(), strict=False):
+                return None
+    return proxies.get(url.scheme)
 
 
 def _release(response: aiohttp.ClientResponse) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from dra_shim.kubeapi.ca_file import CaFile
 from dra_shim.kubeapi.token_file import TokenFile
 from dranet_nri.errors import InvalidValueError
 
@@ -36,13 +37,17 @@ class RestConfig:
 
     Attributes:
         server: URL of the server.
-        tls: trusted CA, and the client certificate if there is one.
+        tls: trusted CA, and the client certificate if there is one; or the file of the CA.
         auth: source of the credentials; None without any.
     """
 
     server: str
-    tls: ssl.SSLContext
+    tls: ssl.SSLContext | CaFile
     auth: Credentials | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """Return the TLS context for a new connection."""
+        return self.tls.context() if isinstance(self.tls, CaFile) else self.tls
 
 
 def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> RestConfig:
@@ -62,7 +67,7 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> R
     if not token.is_file():
         raise InvalidValueError(f"{token}: no such file; mount a service account token there")
     try:
-        tls = ssl.create_default_context(cafile=authority)
+        tls = CaFile(authority)
     except OSError as error:  # ssl.SSLError is one
         raise InvalidValueError(
             f"{authority}: no certificates: {error}; mount the cluster's ca.crt there"

@@ -7,6 +7,18 @@ from dra_shim.kubeapi.errors import CredentialsError
 Identity = tuple[int, int, int, int, int]
 
 
+def identity_of(path: Path) -> Identity:
+    """Return the identity of a file and its content; another one after a replacement.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    status = path.stat()
+    return (
+        status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size,
+    )  # fmt: skip
+
+
 class TokenFile:
     """Credentials with the current token of a file.
 
@@ -44,10 +56,7 @@ class TokenFile:
         return f"Bearer {self._token}"
 
     def _refresh(self) -> None:
-        status = self._path.stat()
-        identity = (
-            status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size,
-        )  # fmt: skip
+        identity = identity_of(self._path)
         if identity == self._identity:
             return
         token = self._path.read_text(encoding="ascii").strip()

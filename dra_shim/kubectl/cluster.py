@@ -51,10 +51,10 @@ class DeviceKind(StrEnum):
 
 
 class DeviceState(StrEnum):
-    """State of a device; held has precedence over unhealthy."""
+    """State of a device; allocated has precedence over unhealthy."""
 
     FREE = "free"
-    HELD = "held"
+    ALLOCATED = "allocated"
     UNHEALTHY = "unhealthy"
 
 
@@ -72,7 +72,7 @@ class PlacedDevice:
         gpu_domains: PCI domains of the GPUs near a NIC, if Azure's layout names them.
         rail: rail of an RDMA NIC, None for other devices.
         taints: NoSchedule and NoExecute taints.
-        holders: pods that have the device; the claim if it is reserved for no pod.
+        consumers: pods that have the device; the claim if it is reserved for no pod.
     """
 
     id: DeviceId
@@ -86,7 +86,7 @@ class PlacedDevice:
     gpu_domains: tuple[str, ...] = ()
     rail: int | None = None
     taints: tuple[str, ...] = ()
-    holders: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -96,8 +96,8 @@ class PlacedDevice:
     @property
     def state(self) -> DeviceState:
         """Return the state of the device."""
-        if self.holders:
-            return DeviceState.HELD
+        if self.consumers:
+            return DeviceState.ALLOCATED
         return DeviceState.UNHEALTHY if self.taints else DeviceState.FREE
 
 
@@ -128,14 +128,14 @@ def read_nodes(source: ObjectSource) -> tuple[ClusterNode, ...]:
         KubectlError: the cluster cannot be read.
         ConfigError: a slice cannot be read.
     """
-    holders = _holders(source.items(CLAIMS))
+    consumers = _consumers(source.items(CLAIMS))
     drivers = _drivers(source.items(PODS, DRIVER_PODS))
     found: dict[str, list[PlacedDevice]] = {name: [] for name in drivers}
     for resource_slice in _newest(source.items(SLICES)):
         for device in resource_slice.devices:
             node = device.node or resource_slice.node
             if node:
-                found.setdefault(node, []).append(_placed(device, holders.get(device.id, ())))
+                found.setdefault(node, []).append(_placed(device, consumers.get(device.id, ())))
     return tuple(
         ClusterNode(name, *drivers.get(name, ("", False)), _ordered(devices))
         for name, devices in sorted(found.items())
@@ -171,7 +171,7 @@ def _newest(items: Iterable[Item]) -> list[ResourceSlice]:
     return [found for found in slices if found.generation == newest[found.driver, found.pool]]
 
 
-def _holders(items: Iterable[Item]) -> Mapping[DeviceId, tuple[str, ...]]:
+def _consumers(items: Iterable[Item]) -> Mapping[DeviceId, tuple[str, ...]]:
     """Return device → the pods of its claims, or the claims without pods."""
     found: dict[DeviceId, tuple[str, ...]] = {}
     for item in items:
@@ -221,7 +221,7 @@ def _version(image: str) -> str:
 # --------------------------------------------------------------------------- devices
 
 
-def _placed(device: SliceDevice, holders: tuple[str, ...]) -> PlacedDevice:
+def _placed(device: SliceDevice, consumers: tuple[str, ...]) -> PlacedDevice:
     numa = _value(device, f"{_STANDARD}/numaNode")
     if numa is None:
         numa = _value(device, f"{device.driver}/numaNode")
@@ -236,7 +236,7 @@ def _placed(device: SliceDevice, holders: tuple[str, ...]) -> PlacedDevice:
         numa_node=numa if isinstance(numa, int) and numa >= 0 else None,
         gpu_domains=tuple(filter(None, _text(device, _GPU_DOMAINS).split(","))),
         taints=tuple(str(taint) for taint in device.taints if taint.effect in _BLOCKING),
-        holders=holders,
+        consumers=consumers,
     )
 
 

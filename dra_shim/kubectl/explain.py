@@ -75,10 +75,10 @@ def main(args: argparse.Namespace) -> int:
         # Flags as of `dra-shim explain --cluster`.
         flags = argparse.Namespace(cluster=True, slices=[], inventory=None, node=name)
         explained = explain_all(flags, targets, documents)
-        met = all(explanation.met for explanation in explained)
-        if not found or (met and not suitable):
+        allocatable = all(explanation.is_allocatable for explanation in explained)
+        if not found or (allocatable and not suitable):
             found, shown = explained, name
-        suitable += [name] if met else []
+        suitable += [name] if allocatable else []
     if len(names) > 1 and args.output == "table":
         print_lines(f"nodes: {len(suitable)} of {len(names)} can meet the claims; shown: {shown}")
     return answer(args, found)

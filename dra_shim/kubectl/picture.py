@@ -12,7 +12,7 @@ from typing import Final
 from dra_shim.kubectl.cluster import ClusterNode, DeviceKind, DeviceState, PlacedDevice
 
 _COLOURS: Final = {
-    DeviceState.FREE: "#e8f5e9", DeviceState.HELD: "#bbdefb", DeviceState.UNHEALTHY: "#ffcdd2",
+    DeviceState.FREE: "#e8f5e9", DeviceState.ALLOCATED: "#bbdefb", DeviceState.UNHEALTHY: "#ffcdd2",
 }  # fmt: skip
 _BORDERS: Final = {DeviceKind.GPU: "#2e7d32", DeviceKind.NIC: "#1565c0"}
 _COLUMNS: Final = 4  # PCIe roots side by side
@@ -105,7 +105,7 @@ def _lines(device: PlacedDevice) -> tuple[str, str, str]:
         rail = "" if device.rail is None else f", rail {device.rail}"
         first = f"NIC {device.name}"
         second = f"{device.rdma_device}{rail}" if device.rdma_device else "no RDMA device"
-    state = ", ".join(device.holders or device.taints) or str(device.state)
+    state = ", ".join(device.consumers or device.taints) or str(device.state)
     return first, second, state
 
 

@@ -25,10 +25,10 @@ from dranet_nri.component.output import (
 from dranet_nri.model import DRIVER_NAME
 
 EXAMPLES: Final = ("status", "status --output json", "status --from bundle/")
-_NODES: Final = ("NODE", "DRIVER", "READY", "NICS", "FREE", "HELD", "UNHEALTHY", "GPUS")
+_NODES: Final = ("NODE", "DRIVER", "READY", "NICS", "FREE", "ALLOCATED", "UNHEALTHY", "GPUS")
 _DEVICES: Final = ("NODE", "DEVICE", "INTERFACE", "RDMA", "STATE", "POD OR REASON")
 STYLES: Final[Styles] = {
-    "yes": Style.GOOD, "no": Style.BAD, DeviceState.HELD: Style.WARNING,
+    "yes": Style.GOOD, "no": Style.BAD, DeviceState.ALLOCATED: Style.WARNING,
     DeviceState.UNHEALTHY: Style.BAD,
 }  # fmt: skip
 
@@ -40,7 +40,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the nodes, then devices that are held or unhealthy.
+    """Print the nodes, then devices that are allocated or unhealthy.
 
     Returns:
         1 if a device is unhealthy or a driver is not ready, otherwise 0.
@@ -89,7 +89,7 @@ def _node_row(node: ClusterNode) -> tuple[str, ...]:
 
 def _device_rows(node: ClusterNode) -> Iterator[tuple[str, ...]]:
     for device in _driver_devices(node.devices):
-        for text in device.holders or device.taints:
+        for text in device.consumers or device.taints:
             yield (
                 node.name, device.id[2], device.interface or "-", device.rdma_device or "-",
                 str(device.state), text,

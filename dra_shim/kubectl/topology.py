@@ -103,7 +103,7 @@ def _row(label: str, device: PlacedDevice) -> tuple[str, ...]:
     rail = "-" if device.rail is None else str(device.rail)
     return (
         label, device.id[2], device.interface or "-", device.rdma_device or "-", rail,
-        device.root or "-", str(device.state), ", ".join(device.holders or device.taints) or "-",
+        device.root or "-", str(device.state), ", ".join(device.consumers or device.taints) or "-",
     )  # fmt: skip
 
 

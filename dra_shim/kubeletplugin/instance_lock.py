@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +42,9 @@ async def only_instance(
             reported_owner = owner
         await sleep(POLL_S)
     try:
-        _write(lock, who)
+        # On a full disk the line is missing, and the shim still unprepares claims of evicted pods.
+        with suppress(OSError):
+            _write(lock, who)
         yield
     finally:
         plugin_lock.release()

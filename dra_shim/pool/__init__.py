@@ -1,6 +1,6 @@
 """Device pool: the node's devices for the scheduler, published or not.
 
-health.py         unhealthy devices and their reasons
+health.py         unhealthy devices and their reasons, the values of their taints
 health_report.py  health of the published devices, for the kubelet
 build.py          devices, taints, capacities, counters of PFs and their VFs
 inventory.py      allocatable devices, and their owners

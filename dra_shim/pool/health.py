@@ -1,4 +1,4 @@
-"""Device health: unhealthy devices and their reasons, from the facts of a scan.
+"""Device health: the unhealthy devices, and the reason that becomes the value of their taint.
 
 Rules:
 1. Only visible facts count: a NIC in a pod, or one that is not set up yet, is healthy. PCI

@@ -104,7 +104,7 @@ class PodSuperseded(LogNotice):
             event = "no pod waits for a claim that is recorded for an earlier pod"
             return LogLine("info", event, {"claim": claim})
         event = "pods wait for a claim that is recorded for an earlier pod"
-        facts = {"claim": claim, "pods": pods, "recorded_for": str(self.pod)}
+        facts = {"claim": claim, "pods": pods, "recorded_pod": str(self.pod)}
         return LogLine("warning", event, facts)
 
 

@@ -9,7 +9,7 @@ from dra_shim.resourceapi.requirements import amount
 from dra_shim.resourceapi.slice_types import AllocatedResult, DeviceId
 from dranet_nri.config import Node
 from dranet_nri.config.json_cursor import Fields, given, object_of, required_text, text_of
-from dranet_nri.model import Consumed
+from dranet_nri.model import DRIVER_NAME, Consumed
 
 _NAMES: Final = ("driver", "pool", "device")
 
@@ -45,8 +45,14 @@ def consumed_of(fields: Fields) -> tuple[tuple[str, Fraction], ...]:
 
 
 def recorded_amounts(consumed: Iterable[tuple[str, Fraction]]) -> tuple[Consumed, ...]:
-    """Return (capacity, amount) pairs for a record: whole units, rounded up."""
-    return tuple(Consumed(name, ceil(value)) for name, value in sorted(consumed))
+    """Return (capacity, amount) pairs for a record: whole units, rounded up.
+
+    The API does not say whether a scheduler writes the driver's own domain, so it is added.
+    """
+    return tuple(
+        Consumed(name if "/" in name else f"{DRIVER_NAME}/{name}", ceil(value))
+        for name, value in sorted(consumed)
+    )
 
 
 def _result(node: Node) -> Iterator[AllocatedResult]:

@@ -36,7 +36,7 @@ PENDING: Final = "NetworkDeviceAttachPending"
 DETACHING: Final = "NetworkDeviceDetaching"
 DETACHED: Final = "NetworkDeviceDetached"
 RDMA_ATTACH_FAILED: Final = "RDMADeviceAttachFailed"
-HELD: Final = "ClaimHeldByEndedPod"
+IN_USE: Final = "ClaimInUseByEndedPod"
 
 MAX_MESSAGE: Final = 2048  # bytes; metav1.Condition allows 32768
 MAX_IPS: Final = 16  # resource.NetworkDeviceDataMaxIPs
@@ -169,7 +169,7 @@ def _claim_state(allocation: Allocation, attachment: Attachment | None) -> _Clai
             return _ClaimState(GATE_CLOSED, why)  # containers that list the claim are not created
         case Phase.ATTACHED:
             return _ClaimState()
-        case Phase.HOME:
+        case Phase.RESTORED:
             text = f"pod {attachment.pod} has ended, the device is back on the host"
             return _ClaimState(DETACHED, f"{text}; {why}" if why else text)
         case Phase.DETACHING:
@@ -185,7 +185,7 @@ def _superseded_state(
 ) -> _ClaimState:
     text = superseded_message(allocation.pod, f"pod {', '.join(map(str, waiting))}")
     failure = attachment.failure if attachment else None
-    return _ClaimState(HELD, f"{text}; {failure.message}" if failure else text)
+    return _ClaimState(IN_USE, f"{text}; {failure.message}" if failure else text)
 
 
 def _pairs(

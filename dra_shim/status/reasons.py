@@ -16,7 +16,7 @@ from dra_shim.prepare.notices import (
     UnprepareFailed,
 )
 from dra_shim.status.conditions import (
-    HELD,
+    IN_USE,
     PENDING,
     RDMA_ATTACH_FAILED,
     failure_reason,
@@ -82,7 +82,7 @@ RECORD_DROPPED: Final = EventType(
     "the node's record of it for pod {pod} was dropped: {reason}",
     warning=False,
 )
-SUPERSEDED: Final = EventType(HELD, "Pod", "the claim is recorded for an ended pod", once=True)
+SUPERSEDED: Final = EventType(IN_USE, "Pod", "the claim is recorded for an ended pod", once=True)
 DELAYED: Final = EventType(PENDING, "Pod", "the attach takes more than 30 s", once=True)
 DEFERRED: Final = EventType(
     "NetworkDeviceAttachDeferred",

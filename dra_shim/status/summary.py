@@ -78,7 +78,7 @@ def status_update(claim_records: ClaimRecords, age_s: float, now_s: float) -> St
             return StatusUpdate(None, events, recheck_s=SLOW_S)
         if attachment is None or attachment.phase is not Phase.DETACHING:
             events = (*events, *of_delay(allocation, attachment, now_s))
-    ended = attachment is not None and attachment.phase is Phase.HOME
+    ended = attachment is not None and attachment.phase is Phase.RESTORED
     delay_s = ENDED_DELAY_S if ended else DEBOUNCE_S
     return StatusUpdate(
         device_statuses(allocation, attachment, claim_records.waiting), events, delay_s

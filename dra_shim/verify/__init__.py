@@ -1,4 +1,4 @@
-"""Verification of claimed NICs: measurements between pods on different nodes, compared with bars.
+"""Verification of claimed NICs: measurements between pods of different nodes, with thresholds.
 
 types.py        NICs, pods and results
 kubectl.py      access to the cluster
@@ -6,7 +6,7 @@ documents.py    manifests of the pods, and their NICs by claims and slices
 pods.py         creation and deletion of the pods
 shells.py       shells in pods
 outputs.py      parsers of the measuring programs
-bars.py         thresholds
+thresholds.py   limits of measured values
 remedies.py     causes of failures, with remedies
 node_checks.py  checks of one pod
 pair_checks.py  checks between two NICs

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from typing import Final
 
-from dra_shim.verify.bars import BARS, Bars, passes
 from dra_shim.verify.documents import PROGRAM_PATH
 from dra_shim.verify.node_checks import failed, passed, speed_of
 from dra_shim.verify.outputs import COLLECTIVE_KEYS, PodFacts, parse_collectives
+from dra_shim.verify.thresholds import THRESHOLDS, Thresholds, passes
 from dra_shim.verify.types import CommandResult, Line, Outcome, PodRunner, WorkerPod
 
 PORT: Final = 29500
@@ -26,8 +26,8 @@ def program_text() -> str:
 
 
 def check_collectives(
-    workers: Sequence[WorkerPod], facts: Sequence[PodFacts], runner: PodRunner, bars: Bars,
-    *, ranks: int, rounds: int,
+    workers: Sequence[WorkerPod], facts: Sequence[PodFacts], runner: PodRunner,
+    thresholds: Thresholds, *, ranks: int, rounds: int,
 ) -> Iterator[Line]:  # fmt: skip
     """Yield a line for each operation.
 
@@ -35,7 +35,7 @@ def check_collectives(
         workers: the pods; the rendezvous is in the first one.
         facts: facts of the pods, in the same order.
         runner: runs commands in them.
-        bars: thresholds.
+        thresholds: required values.
         ranks: ranks of each pod.
         rounds: repetitions of each operation.
     """
@@ -64,13 +64,13 @@ def check_collectives(
         _speed_of(worker, worker_facts) for worker, worker_facts in zip(workers, facts, strict=True)
     ]
     for name in COLLECTIVE_KEYS:
-        bar = bars.of_collective(name, min(speeds), nccl=backend == "nccl")
-        unit = BARS[name][0]
-        texts = (f"{rates[name]:.3g} {unit} ({backend})", f"{bar:.3g} {unit}")
-        if passes(name, rates[name], bar):
+        threshold = thresholds.of_collective(name, min(speeds), nccl=backend == "nccl")
+        unit = THRESHOLDS[name][0]
+        texts = (f"{rates[name]:.3g} {unit} ({backend})", f"{threshold:.3g} {unit}")
+        if passes(name, rates[name], threshold):
             yield passed(name, where, "", *texts)
         else:
-            yield failed(name, "slow-collective", where, "", *texts, rates[name] / bar)
+            yield failed(name, "slow-collective", where, "", *texts, rates[name] / threshold)
 
 
 def _command(workers: Sequence[WorkerPod], node: int, ranks: int, rounds: int) -> list[str]:

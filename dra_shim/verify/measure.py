@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from dra_shim.verify.bars import Bars
 from dra_shim.verify.collectives import check_collectives
 from dra_shim.verify.node_checks import check_worker, failed, name_of
 from dra_shim.verify.outputs import FACTS_SCRIPT, PodFacts, parse_facts
 from dra_shim.verify.pair_checks import QUICK, CheckPhase, MeasureDurations, NicEnd, PairChecks
 from dra_shim.verify.schedule import Round, all_pairs, disjoint, ring
+from dra_shim.verify.thresholds import Thresholds
 from dra_shim.verify.types import Line, Outcome, PodRunner, WorkerPod
 from dranet_nri.errors import DranetError
 
@@ -45,14 +45,14 @@ class MeasurementPlan:
     """Settings of a verification.
 
     Attributes:
-        bars: thresholds of the measurements.
+        thresholds: required values of the measurements.
         durations: duration of each measurement.
         full: all pairs of pods, otherwise each pod with the next one.
         exclusive: whether a pod that sees RDMA devices it does not claim is a failure.
         ranks: ranks of each pod in the collectives; 0 for no collectives.
     """
 
-    bars: Bars
+    thresholds: Thresholds
     durations: MeasureDurations = QUICK
     full: bool = False
     exclusive: bool = False
@@ -82,8 +82,8 @@ def measure(
         workers = list(facts)
         stopwatch.report(f"facts of {len(workers)} pods")
         for worker in workers:
-            lines += check_worker(worker, facts[worker], plan.bars, exclusive=plan.exclusive)
-        phases = PairChecks(runner, plan.bars, plan.durations).phases()
+            lines += check_worker(worker, facts[worker], plan.thresholds, exclusive=plan.exclusive)
+        phases = PairChecks(runner, plan.thresholds, plan.durations).phases()
         rounds = rounds_of(workers, facts, full=plan.full)
         lines += _without_peer(workers, rounds)
         progress(_plan_text(rounds, phases))
@@ -207,7 +207,7 @@ def _collectives(
     progress(f"all-gather and all-reduce of {len(workers) * plan.ranks} ranks")
     rounds = plan.durations.rounds
     yield from _timed(
-        check_collectives(workers, facts, runner, plan.bars, ranks=plan.ranks, rounds=rounds)
+        check_collectives(workers, facts, runner, plan.thresholds, ranks=plan.ranks, rounds=rounds)
     )
 
 

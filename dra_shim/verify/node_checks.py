@@ -2,24 +2,24 @@
 
 from collections.abc import Iterator
 
-from dra_shim.verify.bars import Bars, passes
 from dra_shim.verify.outputs import PodFacts, usable_gid
 from dra_shim.verify.remedies import CAUSES
+from dra_shim.verify.thresholds import Thresholds, passes
 from dra_shim.verify.types import ClaimedNic, Fabric, Line, Outcome, WorkerPod
 
 
 def failed(
-    check: str, cause: str, source: str, target: str = "", value: str = "", bar: str = "",
+    check: str, cause: str, source: str, target: str = "", value: str = "", threshold: str = "",
     ratio: float = 0.0,
 ) -> Line:  # fmt: skip
     """Return a line for a failure, with the meaning and the remedy of its cause."""
     meaning, remedy = CAUSES[cause]
-    return Line(check, source, target, Outcome.FAILED, value, bar, meaning, remedy, ratio)
+    return Line(check, source, target, Outcome.FAILED, value, threshold, meaning, remedy, ratio)
 
 
-def passed(check: str, source: str, target: str = "", value: str = "", bar: str = "") -> Line:
+def passed(check: str, source: str, target: str = "", value: str = "", threshold: str = "") -> Line:
     """Return a line for a check that passed."""
-    return Line(check, source, target, Outcome.PASSED, value, bar, ratio=1.0)
+    return Line(check, source, target, Outcome.PASSED, value, threshold, ratio=1.0)
 
 
 def name_of(worker: WorkerPod, nic: ClaimedNic) -> str:
@@ -37,14 +37,14 @@ def speed_of(nic: ClaimedNic, facts: PodFacts) -> float:
 
 
 def check_worker(
-    worker: WorkerPod, facts: PodFacts, bars: Bars, *, exclusive: bool
+    worker: WorkerPod, facts: PodFacts, thresholds: Thresholds, *, exclusive: bool
 ) -> Iterator[Line]:
     """Yield a line for each check of a pod.
 
     Args:
         worker: the pod.
         facts: its interfaces and RDMA devices.
-        bars: threshold of the limit of locked memory.
+        thresholds: threshold of the limit of locked memory.
         exclusive: whether RDMA devices that it does not claim are a failure.
     """
     for nic in worker.nics:
@@ -53,9 +53,9 @@ def check_worker(
             yield _numa(worker, nic)
     claimed = {nic.rdma for nic in worker.nics if nic.rdma}
     if claimed:
-        bar = bars.of("memlock", Fabric.ETHERNET, 0)
-        texts = (f"{facts.memlock_mib:g} MiB", f"{bar:g} MiB")
-        if passes("memlock", facts.memlock_mib, bar):
+        threshold = thresholds.of("memlock", Fabric.ETHERNET, 0)
+        texts = (f"{facts.memlock_mib:g} MiB", f"{threshold:g} MiB")
+        if passes("memlock", facts.memlock_mib, threshold):
             yield passed("memlock", worker.node, "", *texts)
         else:
             yield failed("memlock", "memlock", worker.node, "", *texts)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_shim.verify import outputs
-from dra_shim.verify.bars import BARS, Bars, passes
 from dra_shim.verify.node_checks import failed, name_of, passed, speed_of
 from dra_shim.verify.outputs import PodFacts
+from dra_shim.verify.thresholds import THRESHOLDS, Thresholds, passes
 from dra_shim.verify.types import (
     ClaimedNic,
     CommandResult,
@@ -128,9 +128,11 @@ class CheckPhase:
 class PairChecks:
     """The checks from one NIC to another."""
 
-    def __init__(self, runner: PodRunner, bars: Bars, durations: MeasureDurations) -> None:
+    def __init__(
+        self, runner: PodRunner, thresholds: Thresholds, durations: MeasureDurations
+    ) -> None:
         self._runner = runner
-        self._bars = bars
+        self._thresholds = thresholds
         self._durations = durations
 
     def phases(self) -> tuple[CheckPhase, ...]:
@@ -177,8 +179,8 @@ class PairChecks:
 
     def _streams(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         if source.nic.address and target.nic.address:
-            bar = "ipoib" if source.nic.fabric is Fabric.INFINIBAND else "tcp"
-            yield self._measured(bar, ("slow", "no-tcp"), source, target, self._tcp)
+            threshold = "ipoib" if source.nic.fabric is Fabric.INFINIBAND else "tcp"
+            yield self._measured(threshold, ("slow", "no-tcp"), source, target, self._tcp)
 
     def _reach(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         for one, other in ((source, target), (target, source)):
@@ -343,20 +345,20 @@ class PairChecks:
         target: NicEnd,
         measured: Callable[[NicEnd, NicEnd], float | None],
     ) -> Line:
-        """Return the line of a measurement, which is repeated until it reaches the bar.
+        """Return the line of a measurement, which is repeated until it reaches the threshold.
 
         It is repeated, at most ATTEMPTS times, because other traffic may disturb it.
 
         Args:
-            name: name of the bar.
-            causes: cause of a value that misses the bar, and cause of a missing value.
+            name: name of the threshold.
+            causes: cause of a value that misses the threshold, and cause of a missing value.
             source: the end that sends.
             target: the end that receives.
             measured: returns the value; None without a connection, NaN without a report.
         """
         speed = min(speed_of(end.nic, end.facts) for end in (source, target))
-        bar = self._bars.of(name, source.nic.fabric, speed)
-        unit, more_is_better, _ = BARS[name]
+        threshold = self._thresholds.of(name, source.nic.fabric, speed)
+        unit, more_is_better, _ = THRESHOLDS[name]
         value = math.nan
         for _ in range(ATTEMPTS):
             result = measured(source, target)
@@ -365,13 +367,13 @@ class PairChecks:
             if math.isnan(result):
                 continue
             value = result
-            if passes(name, value, bar):
-                texts = (f"{value:.3g} {unit}", f"{bar:.3g} {unit}")
+            if passes(name, value, threshold):
+                texts = (f"{value:.3g} {unit}", f"{threshold:.3g} {unit}")
                 return passed(name, source.name, target.name, *texts)
         if math.isnan(value):
             return _skipped(name, source, target, "the program printed no report")
-        ratio = value / bar if more_is_better else bar / value
-        texts = (f"{value:.3g} {unit}", f"{bar:.3g} {unit}")
+        ratio = value / threshold if more_is_better else threshold / value
+        texts = (f"{value:.3g} {unit}", f"{threshold:.3g} {unit}")
         return failed(name, causes[0], source.name, target.name, *texts, ratio)
 
 

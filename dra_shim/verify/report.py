@@ -35,9 +35,9 @@ def as_text(lines: Sequence[Line], *, verbose: bool) -> list[str]:
         verbose: whether passed checks have rows too, and rows have the duration of the check.
     """
     shown = [line for line in ordered(lines) if verbose or line.outcome is not Outcome.PASSED]
-    rows = [["RESULT", "CHECK", "FROM", "TO", "MEASURED", "BAR"]]
+    rows = [["RESULT", "CHECK", "FROM", "TO", "MEASURED", "THRESHOLD"]]
     rows += [
-        [line.outcome.value, line.check, line.source, line.target, line.value, line.bar]
+        [line.outcome.value, line.check, line.source, line.target, line.value, line.threshold]
         for line in shown
     ]
     if verbose:
@@ -72,7 +72,7 @@ def as_document(lines: Sequence[Line]) -> dict[str, Any]:
                 "target": line.target,
                 "result": line.outcome.value,
                 "value": line.value,
-                "bar": line.bar,
+                "threshold": line.threshold,
                 "meaning": line.meaning,
                 "remedy": line.remedy,
                 "seconds": round(line.seconds, 1),

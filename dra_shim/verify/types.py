@@ -76,10 +76,10 @@ class Line:
         target: the other end; "" for a check of one end.
         outcome: the result.
         value: measured value, with its unit.
-        bar: threshold, with its unit.
+        threshold: required value, with its unit.
         meaning: meaning of a failure; "" if the check passed.
         remedy: remedy of a failure; "" if the check passed.
-        ratio: how far the bar is reached; 0 for failures without a value, which come first.
+        ratio: how far the threshold is reached; 0 for failures without a value, which come first.
         seconds: duration of the check; 0 if it needs only the facts of the pods.
     """
 
@@ -88,7 +88,7 @@ class Line:
     target: str
     outcome: Outcome
     value: str = ""
-    bar: str = ""
+    threshold: str = ""
     meaning: str = ""
     remedy: str = ""
     ratio: float = 0.0

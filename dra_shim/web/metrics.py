@@ -87,7 +87,7 @@ class CallCounts:
             case prepare.PodSuperseded():
                 self._claims.add("stranded", by=int(bool(notice.waiting)))
             case prepare.OrphanSearchFailed():
-                self._failures.add("Sweep", "internal")
+                self._failures.add("CollectOrphans", "internal")
             case prepare.ProfileReleased():
                 self._claims.add("profile_released")
             case prepare.ProfileReleaseFailed():
@@ -140,14 +140,14 @@ class ServerCounts:
             "dra_shim_devices_refused_total", "Devices that the API server refused."
         )
         self._lacking = Gauge(
-            "dra_shim_server_lacks_feature",
+            "dra_shim_missing_feature_gate",
             "1 for each required feature gate that the API server has off.",
             ("gate",),
         )
         self.errors = Counter(
             "dra_shim_api_errors_total",
             "Failed API requests, which are retried.",
-            ("part", "kind"),
+            ("worker", "kind"),
             [],
         )
 
@@ -186,7 +186,7 @@ class StatusCounts:
             "dra_shim_status_applies_total",
             "Writes of claim status by result; gone: the claim was deleted.",
             ("result",),
-            [("applied",), ("refused",), ("gone",), ("not_kept",)],
+            [("applied",), ("refused",), ("gone",), ("dropped",)],
         )
         self._events = Counter(
             "dra_shim_events_total",
@@ -205,7 +205,7 @@ class StatusCounts:
             case status.ClaimGone():
                 self._status.add("gone")
             case status.StatusNotKept():
-                self._status.add("not_kept")
+                self._status.add("dropped")
             case status.EventPosted():
                 self._events.add("posted", by=notice.count)
             case status.EventLost():
@@ -226,11 +226,11 @@ class NodeCounts:
         self._devices = Gauge(
             "dra_shim_devices", "Devices that the node publishes, by health.", ("health",)
         )
-        self._scan_faults = Counter(
-            "dra_shim_look_troubles_total",
-            "Scans of the node with a fault, by fault.",
-            ("result",),
-            [("failed",), ("stuck",), ("untold",)],
+        self._scan_failures = Counter(
+            "dra_shim_scan_failures_total",
+            "Failed scans of the node; facts: only the plugin's file of facts is unreadable.",
+            ("reason",),
+            [("error",), ("hung",), ("facts",)],
         )
         self._lost_sources = Counter(
             "dra_shim_event_sources_lost_total",
@@ -239,9 +239,9 @@ class NodeCounts:
             [],
         )
         self._worker_failures = Counter(
-            "dra_shim_part_failures_total",
+            "dra_shim_worker_failures_total",
             "Failed workers of the shim, which were restarted.",
-            ("part",),
+            ("worker",),
             [],
         )
 
@@ -258,13 +258,13 @@ class NodeCounts:
             case discovery.DeviceRecovered():
                 self._unhealthy.discard(notice.device)
             case discovery.ScanFailed():
-                self._scan_faults.add("failed")
+                self._scan_failures.add("error")
             case discovery.ScanHung():
-                self._scan_faults.add("stuck")
+                self._scan_failures.add("hung")
             case discovery.EventSourceLost():
                 self._lost_sources.add(notice.source)
-            case discovery.TcxFileUnreadable():
-                self._scan_faults.add("untold")
+            case discovery.PrivilegedFactsUnreadable():
+                self._scan_failures.add("facts")
             case _:
                 assert_never(notice)
         unhealthy = len(self._unhealthy)

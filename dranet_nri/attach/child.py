@@ -89,9 +89,9 @@ def expect_child(
     record = replace(
         device,
         child=alias,
-        made_by=allocated.config.interface,
+        child_config=allocated.config.interface,
         pod_name=network.name,
-        home=False,
+        restored=False,
     )
     if allocated.device.rdma_devices:
         rdma = session.rdma(_rdma_of(allocated.device, parent))

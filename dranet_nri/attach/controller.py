@@ -272,7 +272,7 @@ class AttachController:
             attached_since = (
                 current.phase is Phase.ATTACHED and attachment.phase is not Phase.ATTACHED
             )
-            if current.phase is not Phase.HOME and not attached_since:
+            if current.phase is not Phase.RESTORED and not attached_since:
                 with self.gate.fs.freed_later():
                     await self._detach_locked(current)
 
@@ -284,13 +284,13 @@ class AttachController:
             record = await self.metrics.work.detaching(self.watchdog.run(work, (attachment,)))
         finally:  # also if the result could not be recorded
             self.netns_refs.release_if_restored(attachment.netns)
-        if record.phase is Phase.HOME:
+        if record.phase is Phase.RESTORED:
             self.watchdog.clear_fault(record.claim.uid)
         self.watchdog.record_close_error(record.claim.uid, close_error)
         if not close_error:  # else the spec still names these files
             self.gate.remove_metadata(record.claim.uid)
         owner = {"pod": str(record.pod), "claim": str(record.claim)}
-        if record.phase is Phase.HOME:
+        if record.phase is Phase.RESTORED:
             self.log.info("detached", **owner)
             return record
         release = self.netns_refs.release_if_expired if netns_exists else self.netns_refs.release

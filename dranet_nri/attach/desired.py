@@ -187,7 +187,7 @@ def carried_over(allocated: AllocatedDevice, before: Attachment | None) -> Attac
     """Return a record of the device or share, with the recorded facts of an unrestored one."""
     new = AttachedDevice(allocated.request, allocated.device, share_id=allocated.share_id)
     for device in before.devices if before else ():
-        if device.identity == allocated.identity and not device.home:
+        if device.identity == allocated.identity and not device.restored:
             recorded = replace(device, shared_rdma=(), warnings=(), lease=None)
             return replace(recorded, request=allocated.request, device=allocated.device)
     return new
@@ -326,7 +326,7 @@ def _target(
         if snapshot is None:
             _require_features(allocated, observed.host)
             snapshot = snapshot_of(session, allocated, observed)
-            device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
+            device = replace(device, snapshot=snapshot, snapshot_s=now_s, restored=False)
         require_no_software_rdma(allocated.device, observed)
         network = pod_network(allocated.config, snapshot)
         device = replace(device, pod_name=network.name, pod_altnames=network.altnames)

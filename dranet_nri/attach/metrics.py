@@ -25,7 +25,7 @@ SANDBOX_RESULTS: Final = ("attached", "deferred", "rejected", "failed")
 ATTACH_RESULTS: Final = ("attached", "failed", "cancelled")
 ATTACH_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0)
 REASONS: Final = (
-    *("unsuitable", "held", "not_home", "no_namespace", "outdated", "record", "not_attached"),
+    *("unsuitable", "in_use", "not_restored", "no_namespace", "outdated", "record", "not_attached"),
     *("config", "kernel", "io", "internal"),
 )
 
@@ -137,9 +137,9 @@ class WorkMetrics:
         self._jobs.set(0)
         self._detaches = Histogram(
             "dranet_nri_detach_duration_seconds",
-            "Restores of a claim's devices; away: not all are restored, retried.",
+            "Restores of a claim's devices; unrestored: not all are, retried.",
             ("result",),
-            _single_label(("home", "away", "failed")),
+            _single_label(("restored", "unrestored", "failed")),
         )
         self.gates = Counter(
             "dranet_nri_gate_openings_total",
@@ -152,13 +152,13 @@ class WorkMetrics:
             "Claims of which a device left its running pod without a detach.",
         )
         self.rounds = Counter(
-            "dranet_nri_repair_rounds_total",
+            "dranet_nri_reconcile_rounds_total",
             "Reconcile rounds; pending: repairs are left.",
             ("result",),
             _single_label(("settled", "pending", "failed")),
         )
         self._abandoned = Counter(
-            "dranet_nri_stuck_threads_total",
+            "dranet_nri_hung_threads_total",
             "Threads that were abandoned because a kernel call hung.",
         )
 
@@ -189,7 +189,7 @@ class WorkMetrics:
         begin, result = self._clock(), "failed"
         try:
             record = await work
-            result = "home" if record.phase is Phase.HOME else "away"
+            result = "restored" if record.phase is Phase.RESTORED else "unrestored"
         finally:
             self._detaches.observe(self._clock() - begin, result)
         return record
@@ -215,7 +215,7 @@ class StateGauges:
         self._claims = Gauge("dranet_nri_claims", "Claims with a record, by phase.", ("phase",))
         self._devices = Gauge(
             "dranet_nri_devices",
-            "Devices in pods; away: modified, and neither in a pod nor restored.",
+            "Devices in pods; unrestored: modified, and neither in a pod nor restored.",
             ("state",),
         )
         self._pending = Gauge(
@@ -225,7 +225,7 @@ class StateGauges:
             "dranet_nri_unusable_records",
             "Unusable allocation records that are not quarantined.",
         )
-        self._hung = Gauge("dranet_nri_stuck_threads", "Threads that hang in a kernel call.")
+        self._hung = Gauge("dranet_nri_hung_threads", "Threads that hang in a kernel call.")
         self._started = Gauge(
             "dranet_nri_process_start_time_seconds", "Start of the process, Unix time."
         )
@@ -250,13 +250,13 @@ class StateGauges:
             hung: number of hung threads.
         """
         claims: dict[Values, float] = {(phase.value,): 0 for phase in Phase}
-        devices: dict[Values, float] = {("in_pod",): 0, ("away",): 0}
+        devices: dict[Values, float] = {("in_pod",): 0, ("unrestored",): 0}
         for record in records:
             claims[record.phase.value,] += 1
             if record.phase is Phase.ATTACHED:
                 devices["in_pod",] += len(record.devices)
             else:
-                devices["away",] += sum(device.is_unrestored for device in record.devices)
+                devices["unrestored",] += sum(device.is_unrestored for device in record.devices)
         self._claims.set_all(claims)
         self._devices.set_all(devices)
         self._serving.set(int(serving))

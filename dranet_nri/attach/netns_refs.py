@@ -60,7 +60,7 @@ class NetnsRefs:
             if attachment.netns == netns and attachment.is_unrestored
         )
         return all(
-            device.home or device.device.key.bus
+            device.restored or device.device.key.bus
             for attachment in unrestored
             for device in attachment.devices
         )

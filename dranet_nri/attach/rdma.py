@@ -124,7 +124,7 @@ def with_rdma(
             f" {observed.sub_devices[0]}; delete that (rdma dev del {observed.sub_devices[0]}),"
             " or boot the node with 'options ib_core netns_mode=1' in modprobe.d"
         )
-    return replace(device, rdma=rdma, rdma_name=allocated.config.rdma.name or "", home=False)
+    return replace(device, rdma=rdma, rdma_name=allocated.config.rdma.name or "", restored=False)
 
 
 def _shared_warnings(allocated: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]:

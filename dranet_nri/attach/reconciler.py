@@ -114,7 +114,7 @@ class Reconciler:
             # The devices are on the host, and a live sandbox may wait for them.
             return self.synchronized and record.sandbox_id not in self.attacher.live
         if record.phase is not Phase.ATTACHED:
-            return record.phase is Phase.HOME
+            return record.phase is Phase.RESTORED
         is_live = not self.synchronized or record.sandbox_id in self.attacher.live
         allocation = self.allocations.reader.get(record.claim.uid)
         return is_live and (allocation is None or self.attacher.gate.is_open(allocation))
@@ -124,7 +124,7 @@ class Reconciler:
         if record is None:
             return
         uid = record.claim.uid
-        if record.phase is Phase.HOME or (
+        if record.phase is Phase.RESTORED or (
             record.phase is Phase.FAILED and not record.is_unrestored
         ):
             if self.allocations.reader.is_missing(uid):

@@ -14,7 +14,7 @@ from dranet_nri.errors import KernelError, NoNetnsError
 from dranet_nri.model import NetnsId, Phase, Pod
 from dranet_nri.plan.kernel import Kernel
 
-ENDED: Final = frozenset({Phase.DETACHING, Phase.HOME})  # of records whose sandbox has ended
+ENDED: Final = frozenset({Phase.DETACHING, Phase.RESTORED})  # of records whose sandbox has ended
 
 
 def has_ended(pod: Pod, kernel: Kernel) -> bool:

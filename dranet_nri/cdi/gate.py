@@ -1,4 +1,4 @@
-"""Gate: the CDI spec without which a claim's containers cannot start, and metadata files.
+"""Gate: writes and removes the CDI spec without which containers cannot start, and metadata files.
 
 Rules:
 1. Opening writes metadata first, the spec last. Closing removes the spec first.

@@ -55,12 +55,14 @@ def main(args: argparse.Namespace) -> int:
         )
         warnings = _warnings(attachments)
         corrupt_records = node.corrupt()
-    broken = [corrupt for corrupt in corrupt_records if corrupt.broken.blocking]
+    blocking = [corrupt for corrupt in corrupt_records if corrupt.broken.blocking]
     document = {
         "devices": [dict(zip(_FIELDS, row, strict=True)) for row in rows],
         "warnings": warnings,
-        "broken": _by_claim(broken),
-        "movedAside": _by_claim([corrupt for corrupt in corrupt_records if corrupt not in broken]),
+        "corrupt": _by_claim(blocking),
+        "quarantined": _by_claim(
+            [corrupt for corrupt in corrupt_records if corrupt not in blocking]
+        ),
         "plugin": _plugin(health),
     }
     if not show_document(args.output, lambda: document):
@@ -71,14 +73,14 @@ def main(args: argparse.Namespace) -> int:
             print_lines(f"record of claim {corrupt.claim_uid} {corrupt.text}")
         if lines := (*health.problems, *health.remarks):
             print_lines(f"the plugin: {'; '.join(lines)}")
-    return 1 if broken or health.problems else 0
+    return 1 if blocking or health.problems else 0
 
 
 def _plugin(health: PluginHealth) -> dict[str, object]:
     return {
         "alive": not health.not_live,
         "connected": not health.problems,
-        "troubles": list(health.problems),
+        "problems": list(health.problems),
         "remarks": list(health.remarks),
     }
 
@@ -104,8 +106,8 @@ def _rows(
         owner = (str(record.pod), str(record.claim))
         reason = record.failure.message if record.failure else ""
         for device in record.devices:
-            state = "home" if device.home else str(record.phase)
-            waiting = record.phase is Phase.DETACHING and not device.home
+            state = "restored" if device.restored else str(record.phase)
+            waiting = record.phase is Phase.DETACHING and not device.restored
             why = reason or (_why_not_restored(record) if waiting else "")
             rows.append((device.device.name, state, *owner, device.pod_name, why))
     return sorted(rows)

@@ -34,7 +34,7 @@ class WorkerFailed(LogNotice):
     retry_s: float
 
     def _facts(self) -> Mapping[str, object]:
-        facts = {"part": self.name, "retry_s": self.retry_s}
+        facts = {"worker": self.name, "retry_s": self.retry_s}
         return {**facts, "reason": str(self.cause), "exc_info": self.cause}
 
 

@@ -56,7 +56,7 @@ from dranet_nri.state.lock import PluginLock
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AttachmentStore
 from dranet_nri.telemetry.heartbeat import TelemetryWriter
-from dranet_nri.telemetry.tcx import PrivilegedFactsWriter
+from dranet_nri.telemetry.privileged_facts import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
 
@@ -75,7 +75,7 @@ class NriDaemon:
         self._log: structlog.typing.FilteringBoundLogger = logger("daemon")
         default = Endpoint(settings.name, settings.index, str(settings.nri_socket))
         self._endpoint = endpoint_from_environ(environ, default)
-        self._schedule = ReconcileSchedule(settings.sweep_s)
+        self._schedule = ReconcileSchedule(settings.resync_s)
         self._files = DeferredFileSystem()
 
     async def run(self) -> None:
@@ -150,7 +150,11 @@ class NriDaemon:
         """Remove gate files of a crash; a failure blocks no other work."""
         try:
             gate.clear(
-                {record.claim.uid for record in attachments.all() if record.phase is not Phase.HOME}
+                {
+                    record.claim.uid
+                    for record in attachments.all()
+                    if record.phase is not Phase.RESTORED
+                }
             )
         except OSError as error:
             self._log.warning("files of a crash not cleared", reason=str(error))
@@ -170,7 +174,7 @@ class NriDaemon:
             lambda: connection.status,
         )
         read = partial(plugin.attacher.watchdog.run, privileged.read_privileged_facts)
-        tcx_writer = PrivilegedFactsWriter(FileSystem(), self._settings.run, read)
+        facts_writer = PrivilegedFactsWriter(FileSystem(), self._settings.run, read)
         leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
         plugin.attacher.on_attached = leases.note
         loop = asyncio.get_running_loop()
@@ -185,7 +189,7 @@ class NriDaemon:
             async with asyncio.TaskGroup() as tasks:
                 workers = (
                     tasks.create_task(telemetry.run(), name="telemetry"),
-                    tasks.create_task(tcx_writer.run(), name="tcx"),
+                    tasks.create_task(facts_writer.run(), name="privileged facts"),
                     tasks.create_task(self._reconcile_loop(plugin), name="repair"),
                     tasks.create_task(leases.run(), name="leases"),
                     tasks.create_task(self._stop_on_signal(connection, stop), name="stop"),

@@ -19,7 +19,7 @@ class ReconcileSchedule:
     further one while consecutive such rounds leave repairs pending.
     """
 
-    sweep_s: float
+    resync_s: float
     clock: Callable[[], float] = time.monotonic
     _due: float = field(init=False)
     _backoff: Backoff = field(init=False)  # of consecutive rounds with pending repairs
@@ -31,7 +31,7 @@ class ReconcileSchedule:
     def __post_init__(self) -> None:
         """Schedule the first round now."""
         self._due = self.clock()
-        self._backoff = Backoff(FIRST_DELAY_S, self.sweep_s)
+        self._backoff = Backoff(FIRST_DELAY_S, self.resync_s)
 
     def request_now(self) -> None:
         """Request a reconcile now."""
@@ -78,7 +78,7 @@ class ReconcileSchedule:
         if pending:
             self._request(self._backoff.next_s())
         else:
-            self._request(self.sweep_s)
+            self._request(self.resync_s)
             self._backoff.reset()
 
     def _request(self, delay_s: float) -> None:

@@ -41,7 +41,7 @@ class HostLink:
 
     Attributes:
         port_name: IFLA_PHYS_PORT_NAME, "" if the driver has none.
-        pinned: IFLA_NETNS_IMMUTABLE (Linux 6.14 and later).
+        pinned: IFLA_NETNS_IMMUTABLE (Linux 6.15 and later).
         also_lower: see NetDevice.
         tunnel_ends: see linux/netlink/tunnels.py.
         unreadable: error of the read, "" on success.

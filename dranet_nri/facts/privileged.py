@@ -1,4 +1,4 @@
-"""Privileged facts of the host's network namespace, see state/tcx.py."""
+"""Privileged facts of the host's network namespace, see state/privileged_facts.py."""
 
 import os
 from contextlib import ExitStack, closing
@@ -11,7 +11,7 @@ from dranet_nri.linux.netlink.links import dump_links
 from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
 from dranet_nri.linux.netlink.rtnetlink import open_here
 from dranet_nri.linux.netlink.underlays import open_ipsec, underlays
-from dranet_nri.state.tcx import PrivilegedFacts, Programs
+from dranet_nri.state.privileged_facts import PrivilegedFacts, Programs
 
 _OWN: Final = "/proc/thread-self/ns/net"
 

@@ -31,7 +31,7 @@ from dranet_nri.linux.netlink.policy_routing import policy_routes
 from dranet_nri.linux.netlink.routes import default_routes
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.model import Address, DefaultRoute, Link
-from dranet_nri.state.tcx import PrivilegedFacts
+from dranet_nri.state.privileged_facts import PrivilegedFacts
 
 MANY_LINKS: Final = 64  # above it, full dumps are faster than one request per link
 
@@ -331,7 +331,7 @@ def _net_device(cache: LinkCache, index: int, place: sysfs.NetParent) -> NetDevi
         dev_port=place.dev_port,
         port_name=host_link.port_name,
         speed_mbps=place.speed_mbps,
-        pinned=host_link.pinned,
+        pinned=host_link.pinned or place.wireless,
         also_lower=host_link.also_lower,
         tunnel_ends=host_link.tunnel_ends,
         unreadable=host_link.unreadable,

@@ -36,6 +36,7 @@ class NetParent:
         virtual: whether it has no parent device, or one below /sys/devices/virtual.
         dev_port: port number on its function.
         speed_mbps: speed in Mbit/s, 0 while unknown.
+        wireless: it moves with its radio only (cfg80211_netdev_notifier_call, net/wireless).
     """
 
     bus: str = ""
@@ -44,6 +45,7 @@ class NetParent:
     virtual: bool = True
     dev_port: int = 0
     speed_mbps: int = 0
+    wireless: bool = False
 
 
 def nearest_pci(path: str) -> str:
@@ -107,6 +109,7 @@ def net_parent(directory: DirFd, link: Link) -> NetParent:
         virtual="/devices/virtual/" in path,
         dev_port=directory.number(f"{here}/dev_port"),
         speed_mbps=max(0, directory.number(f"{here}/speed")) if link.carrier else 0,
+        wireless=bool(directory.target(f"{here}/phy80211")),
     )
 
 

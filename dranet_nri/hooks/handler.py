@@ -210,7 +210,7 @@ class HookHandler:
         return tuple(
             attachment
             for attachment in self.attacher.attachments.all()
-            if attachment.sandbox_id == sandbox_id and attachment.phase is not Phase.HOME
+            if attachment.sandbox_id == sandbox_id and attachment.phase is not Phase.RESTORED
         )
 
     def _add_missed(self, pod: Pod) -> None:

@@ -73,7 +73,10 @@ _OVERLAYS: Final = frozenset(
     }
 )
 _LAG_KINDS: Final = frozenset({"bond", "team"})  # link aggregation
-_PINNED_KINDS: Final = frozenset({"bond", "bridge", "openvswitch", "team", "vrf"})
+# Kinds that set netns_immutable (drivers/net, net/), which is in netlink since Linux 6.15 only.
+_PINNED_KINDS: Final = frozenset(
+    {"amt", "batadv", "bond", "bridge", "hsr", "lowpan", "openvswitch", "team", "vrf"}
+)
 _USERSPACE_DRIVERS: Final = frozenset({"igb_uio", "pci-stub", "uio_pci_generic", "vfio-pci"})
 NETVSC_BUS: Final = "vmbus"
 _ACCELERATED: Final = "Ethernet RDMA without its net device on Hyper-V: accelerated networking"
@@ -203,6 +206,25 @@ def _is_own(rule: PolicyRoute, device: NetDevice) -> bool:
         return False
     network = ip_network(rule.source, strict=False)
     return any(ip_interface(address.cidr).ip in network for address in device.addresses)
+
+
+def switch_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
+    """Return ifindex -> reason for uplinks of embedded switches (switchdev mode).
+
+    Their representors send through them. mlx5 refuses to move one (mlx5e_fix_features in
+    drivers/net/ethernet/mellanox/mlx5/core/en_main.c), but reports that since Linux 6.15 only.
+    """
+    representors = {
+        (device.link.bus, device.link.parent): device.link.name
+        for device in devices
+        if device.link.parent and is_representor(device.port_name)
+    }
+    places = ((device.link.index, device.link.bus, device.link.parent) for device in devices)
+    return {
+        index: f"carries {representors[bus, parent]}, a representor of the NIC's embedded switch"
+        for index, bus, parent in places
+        if (bus, parent) in representors
+    }
 
 
 def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:

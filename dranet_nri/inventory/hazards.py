@@ -1,4 +1,4 @@
-"""Hazards: links that no pod may have, with the reason, for the inventory and for attach.
+"""Hazards: links that are never published, with the reason, for the inventory and for attach.
 
 Combines the rules of exclusions.py and uplinks.py.
 """
@@ -13,6 +13,7 @@ from dranet_nri.inventory.exclusions import (
     is_synthetic,
     link_hazard,
     probable_use,
+    switch_hazards,
     underlay_hazard,
     uplink_tree,
 )
@@ -40,6 +41,7 @@ def hazards(
     by_index = {link.index: link for link in links}
     masters = frozenset(link.master for link in links)
     carried = carrier_hazards(facts.netdevs)
+    switched = switch_hazards(facts.netdevs)
     tree = uplink_tree(facts.netdevs, (uplinks or uplinks_of(facts)).among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     tunnels = [device for device in facts.netdevs if any(device.tunnel_ends)]
@@ -48,6 +50,7 @@ def hazards(
         or link_hazard(device, by_index, masters, included=is_named(device, include))
         or ("" if is_named(device, include) else _probable_use(device, facts, tunnels))
         or carried.get(device.link.index)
+        or switched.get(device.link.index)
         or accelerated_hazard(device, synthetic)
         for device in facts.netdevs
     }

@@ -51,7 +51,7 @@ class NetDevice:
         dev_port: port number, on a function with several ports.
         port_name: IFLA_PHYS_PORT_NAME ("p0", "pf0vf1"), "" if the driver has none.
         speed_mbps: link speed in Mbit/s, 0 while it is unknown.
-        pinned: the kernel does not permit a move (IFLA_NETNS_IMMUTABLE).
+        pinned: the kernel does not permit a move (IFLA_NETNS_IMMUTABLE, or a wireless interface).
         unreadable: error of the read, if only name and parent are known, else "".
         also_lower: ifindexes of lower links besides that of the link, as HSR has them.
         foreign_upper_kinds: kinds of its upper links in other network namespaces.

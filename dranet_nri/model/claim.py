@@ -141,7 +141,7 @@ class Phase(StrEnum):
     ATTACHED = "attached"  # all devices are in the pod, fully configured
     FAILED = "failed"  # the attach failed and is undone; `failure` has the reason
     DETACHING = "detaching"  # the sandbox has ended, devices are being restored
-    HOME = "home"  # all devices are restored on the host; the claim is still prepared
+    RESTORED = "restored"  # all devices are restored on the host; the claim is still prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +186,11 @@ class AttachedDevice:
         char_devices: files of its RDMA devices, resolved after the move.
         warnings: warnings for the claim status, one line each.
         child: alias of the child link for the pod, "" without one.
-        made_by: parameters of the child link, None without one.
+        child_config: parameters of the child link, None without one.
         lease: DHCP lease of its address, None without one.
         share_id: UUID of the share of a multi-allocation device, which stays on the host; "" if
             exclusive.
-        home: restored, and verified on the host.
+        restored: on the host in the state of its snapshot, verified.
     """
 
     request: str
@@ -208,10 +208,10 @@ class AttachedDevice:
     char_devices: tuple[CharDevice, ...] = ()
     warnings: tuple[str, ...] = ()
     child: str = ""
-    made_by: InterfaceConfig | None = None
+    child_config: InterfaceConfig | None = None
     lease: Lease | None = None
     share_id: str = ""
-    home: bool = False
+    restored: bool = False
     pod_altnames: tuple[str, ...] = ()
 
     @property
@@ -222,12 +222,12 @@ class AttachedDevice:
     @property
     def is_unrestored(self) -> bool:
         """Whether the device was modified and is not verified on the host."""
-        return not self.home and (self.snapshot is not None or bool(self.rdma or self.child))
+        return not self.restored and (self.snapshot is not None or bool(self.rdma or self.child))
 
     @property
     def was_attached(self) -> bool:
         """Whether an attach succeeded; its results stay in the record until the restore."""
-        return not self.home and bool(self.mtu or self.char_devices)
+        return not self.restored and bool(self.mtu or self.char_devices)
 
 
 # Reasons of a Failure. Each is the reason of an Event and of a condition as well.
@@ -237,7 +237,7 @@ GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # the claim is attached, but its
 GATE_OPEN: Final = "NetworkDeviceGateOpen"  # the claim is not attached, but its gate is open
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not on the host, or not usable
 RESTORE_FAILED: Final = "NetworkDeviceRestoreFailed"  # all are usable, but lack refused settings
-HUNG: Final = "NetworkDeviceStuck"  # recorded during a hang of the kernel
+HUNG: Final = "NetworkDeviceHung"  # recorded during a hang of the kernel
 FAULT: Final = "NetworkDeviceFault"  # an unexpected error
 
 

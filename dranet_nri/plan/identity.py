@@ -162,7 +162,7 @@ class RdmaIdentity:
 def device_identity(device: AttachedDevice) -> DeviceIdentity | None:
     """Return the device's identity; None for a virtual device without a snapshot."""
     published = device.device
-    if device.snapshot is None or device.home:
+    if device.snapshot is None or device.restored:
         return _published_identity(published) if published.key.parent else None
     link = device.snapshot.link
     port = published.key.port

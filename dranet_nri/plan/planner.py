@@ -8,6 +8,7 @@ Rules:
    link is renamed in the pod first: with a rename in the move message, udev gets the pod's name.
 4. A name in use is an error in a pod. On the host the device gets a temporary name until its own is
    free.
+5. RDMA devices move before the net device, into the pod and back (rdma.py has the reasons).
 """
 
 from dataclasses import dataclass, replace

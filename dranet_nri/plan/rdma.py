@@ -1,4 +1,4 @@
-"""Plans for RDMA devices that move into a pod and back. Only exclusive mode moves them.
+"""Plans for RDMA devices: moved before their net device, into the pod and back (exclusive mode).
 
 Rules:
 1. They move into the pod before the net device: a driver that cannot move its RDMA device refuses

@@ -1,4 +1,4 @@
-"""Restore plans: bring a device from the pod, or its current place, to the recorded host state.
+"""Restore plans: bring a device back to the host, with its recorded addresses, routes and settings.
 
 Rules:
 1. Hardware is renamed in the pod, before the move: with a rename in the move message, udev gets the

@@ -41,7 +41,7 @@ _FIELDS: Final[Mapping[str, Kind]] = {
     "pid": int,
     "beat_s": int | float,
     "serving": bool,
-    "trouble": str,
+    "error": str,
     "round_began_s": int | float | None,
     "round_due_s": int | float | None,
 }
@@ -70,19 +70,19 @@ class Heartbeat:
     Attributes:
         beat_s: time of the write.
         serving: registered at the runtime and synchronized.
-        trouble: last connection error, or the reason why it does not serve; "" if none.
+        error: last connection error, or the reason why it does not serve; "" if none.
         round_began_s: start of the running reconcile round, None between rounds.
         round_due_s: start of the next round, None while one runs.
-        stuck: hung threads.
+        hung: hung threads.
     """
 
     pid: int
     beat_s: float
     serving: bool
-    trouble: str = ""
+    error: str = ""
     round_began_s: float | None = None
     round_due_s: float | None = None
-    stuck: tuple[HungCall, ...] = ()
+    hung: tuple[HungCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,11 @@ def store(fs: FileSystem, run: Path, beat: Heartbeat) -> None:
         OSError: it cannot be written.
     """
     path = run / NAME
-    stuck = tuple(
+    hung = tuple(
         HungCall(call.since_s, call.claim[:MAX_TEXT], call.step[:MAX_TEXT])
-        for call in beat.stuck[:MAX_HUNG]
+        for call in beat.hung[:MAX_HUNG]
     )
-    beat = replace(beat, trouble=beat.trouble[:MAX_TEXT], stuck=stuck)
+    beat = replace(beat, error=beat.error[:MAX_TEXT], hung=hung)
     try:
         save(fs, path, _encoded(beat, _MIN_BYTES, _MAX_BYTES), durable=False, mode=READABLE)
     except OSError as error:
@@ -193,7 +193,7 @@ def readiness_problems(beat: Heartbeat) -> tuple[str, ...]:
     """Return the reasons why pods do not get their devices now, one line each."""
     if beat.serving:
         return ()
-    return (f"not served by the runtime: {beat.trouble or 'it has not answered yet'}",)
+    return (f"not served by the runtime: {beat.error or 'it has not answered yet'}",)
 
 
 def remarks(beat: Heartbeat, now_s: float) -> tuple[str, ...]:
@@ -201,15 +201,15 @@ def remarks(beat: Heartbeat, now_s: float) -> tuple[str, ...]:
     return tuple(
         f"hung in the kernel for {now_s - call.since_s:.0f} s: {call.step}"
         + (f" (claim {call.claim})" if call.claim else "")
-        for call in beat.stuck
+        for call in beat.hung
     )
 
 
 def _encoded(beat: Heartbeat, least: int, most: int) -> bytes:
     """Return the content, padded to `least` bytes; drop hung threads above `most` bytes."""
     data = json.dumps({"version": _VERSION, **asdict(beat)}).encode()
-    if len(data) > most and beat.stuck:
-        return _encoded(replace(beat, stuck=beat.stuck[:-1]), least, most)
+    if len(data) > most and beat.hung:
+        return _encoded(replace(beat, hung=beat.hung[:-1]), least, most)
     return data.ljust(least)
 
 
@@ -219,8 +219,8 @@ def _decoded(data: bytes) -> Heartbeat:
         version = fields.pop("version")
         if version != _VERSION:
             raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
-        stuck = tuple(HungCall(**_checked(call, _HUNG_FIELDS)) for call in fields.pop("stuck"))
-        return Heartbeat(**_checked(fields, _FIELDS), stuck=stuck)
+        hung = tuple(HungCall(**_checked(call, _HUNG_FIELDS)) for call in fields.pop("hung"))
+        return Heartbeat(**_checked(fields, _FIELDS), hung=hung)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
         raise StateCorruptError(f"{NAME}: not a heartbeat: {cause!r}") from cause
 

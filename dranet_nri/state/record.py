@@ -29,13 +29,10 @@ MAX_RECORD: Final = 256 << 10  # 32 NICs with a ConnectX's features: 120 KB; 512
 # A result adds 0.5 KB per device and the claim's addresses, a failure 2000 characters.
 _MAX_SIZES: Final = {Phase.INTENT: MAX_RECORD * 6 // 8, Phase.ATTACHED: MAX_RECORD * 7 // 8}
 
-# Records of version v (the key) become records of version v + 1. None was written before 1.
-# Version 6 adds the claimed altnames of a device; a record without them is valid in both versions.
-UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {5: lambda record: record}
-
 _CODECS: Final[dict[type, Codec]] = {
     kind: codec_of(kind, RULES) for kind in (Allocation, Attachment)
 }
+_NAMES_SINCE_6: Final = {"home": "restored", "madeBy": "childConfig"}
 _JSON: Final = json.JSONEncoder(separators=(",", ":"))
 _POD_UID: Final = re.compile(rb'"pod"\s*:\s*\{[^{}]*?"uid"\s*:\s*"([^"\\]*)"')
 
@@ -127,7 +124,7 @@ def salvage_devices(data: bytes) -> tuple[tuple[str, str], ...] | None:
     found: list[tuple[str, str]] = []
     for device in devices:
         match device:
-            case {"home": True}:
+            case {"restored": True}:
                 continue
             case {"device": {"name": str(name)}, "shareId": str(share_id)}:
                 found.append((name, share_id))
@@ -174,6 +171,26 @@ def _parse(data: bytes) -> Json:
 
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number")
+
+
+def _from_5(record: Json) -> Json:
+    """Rename a phase and two fields of devices; altnames of the pod are new, and optional."""
+    if record.get("phase") == "home":
+        record["phase"] = "restored"
+    devices = record.get("devices")
+    if isinstance(devices, list):
+        record["devices"] = [_renamed(device) for device in devices]
+    return record
+
+
+def _renamed(device: object) -> object:
+    if not isinstance(device, dict):
+        return device
+    return {_NAMES_SINCE_6.get(name, name): value for name, value in device.items()}
+
+
+# Records of version v (the key) become records of version v + 1. None was written before 1.
+UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {5: _from_5}
 
 
 def _current(record: Json) -> Json:

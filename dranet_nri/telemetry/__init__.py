@@ -1,1 +1,1 @@
-"""Heartbeat, metrics and TCX facts, written for the shim and for probes."""
+"""Heartbeat, metrics and privileged facts, written for the shim and for probes."""

@@ -95,10 +95,10 @@ class TelemetryWriter:
             pid=os.getpid(),
             beat_s=now_s,
             serving=status.synchronized,
-            trouble=status.last_error,
+            error=status.last_error,
             round_began_s=None if at_work_s is None else now_s - at_work_s,
             round_due_s=due_s,
-            stuck=tuple(self._metrics.work.hung.values()),
+            hung=tuple(self._metrics.work.hung.values()),
         )
 
     def _write_metrics(self) -> None:

@@ -133,10 +133,10 @@ class Subject:
         (self.record,) = self.executor.attach(pod, self.netns, (self.claim,), {})
 
     def detach(self) -> None:
-        """Bring them home."""
+        """Restore them."""
         assert self.record is not None
         self.record = self.executor.detach(self.record, netns_exists=True)
-        assert self.record.phase is Phase.HOME
+        assert self.record.phase is Phase.RESTORED
 
 
 @contextmanager
@@ -262,7 +262,7 @@ def end_to_end(rows: list[Row], cri: Cri, wires: Sequence[Wire], floors: dict[in
             store.put(claim)
             one_pod(cri, claim.pod.name, claimed)
             store.remove(claim.claim.uid)
-            wait_until("the NICs to be home", lambda: wires[-1].name in ip("-o", "link"))
+            wait_until("the NICs to be restored", lambda: wires[-1].name in ip("-o", "link"))
         for call, attached, base, floor_median in (
             ("RunPodSandbox", claimed.attach, plain.attach, floors[count].attach),
             ("StopPodSandbox", claimed.detach, plain.detach, floors[count].detach),

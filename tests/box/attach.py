@@ -80,7 +80,7 @@ def remove(cri: Cri, pod: Pod) -> None:
     release(pod.uid)
 
 
-def assert_home(before: dict[str, object]) -> None:
+def assert_restored(before: dict[str, object]) -> None:
     """Assert that the host is unchanged, once link-local addresses have settled."""
     try:
         wait_until("the host to be as it was", lambda: host_state() == before)
@@ -107,7 +107,7 @@ def test_nics_are_attached_with_their_addresses_and_restored(
         assert nic.name not in ip("-o", "link")
     remove(cri, pod)
 
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.every_runtime
@@ -141,7 +141,7 @@ def test_parameters_of_the_claim_are_applied(
     ]
     assert {*segmentation("rdma0", str(cri.netns(pod))).values()} == {"off"}
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
     assert segmentation(nics[0].name) == offloads
 
 
@@ -190,7 +190,7 @@ def test_container_that_lists_a_cdi_id_twice_starts(
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert "DRA_NET_TWICE_NIC0_IFNAMES" in cri.exec(container, "/bin/env").stdout
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.every_runtime
@@ -206,7 +206,7 @@ def test_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning(
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert "DRA_NET_LOOSE_NIC0_IFNAMES" in cri.exec(container, "/bin/env").stdout
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def waiting_pod(cri: Cri, name: str, nics: Sequence[Nic]) -> tuple[Pod, Allocated]:
@@ -250,7 +250,7 @@ def test_container_waits_until_the_stopped_plugin_is_back(
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.every_runtime
@@ -279,7 +279,7 @@ def test_container_waits_after_the_plugin_was_killed_in_the_hook(
 
     assert nics[1].cidr in links_in(cri, container)[nics[1].name]
     remove(cri, pods[0])
-    assert_home(before)
+    assert_restored(before)
 
 
 def bytes_waiting(pid: int) -> bool:
@@ -312,7 +312,7 @@ def test_container_waits_if_the_plugin_exceeds_the_deadline(
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.every_runtime
@@ -329,7 +329,7 @@ def test_plugin_restart_does_not_affect_running_pods(
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
 
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def cdi_of(claim: str) -> tuple[str, ...]:
@@ -382,7 +382,7 @@ def test_host_network_pod_with_a_claim_is_refused(
 
     assert nics[0].name in ip("-o", "link")
     release("hostly-uid")
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.every_runtime
@@ -401,7 +401,7 @@ def test_runtime_restart_keeps_the_nics_of_running_pods(
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def cycle(cri: Cri, nics: Sequence[Nic], rounds: int) -> None:

@@ -37,7 +37,7 @@ HANG_TIMEOUT_S: Final = (
 _numbers = count()
 
 
-def meet(step: str) -> None:
+def block_on_fault(step: str) -> None:
     """Block while a fault of this step exists.
 
     Raises:
@@ -61,19 +61,19 @@ def _marked(mark: Path, step: str) -> Iterator[None]:
     mark.unlink()
 
 
-def lay() -> None:
+def install_faults() -> None:
     """Let every step of this process meet the faults, and shorten its patience."""
     plain = NetlinkSession._namespace
     stop = HookHandler.stop_pod_sandbox
 
     def space(session: NetlinkSession, ns: Ns, what: str) -> Namespace:
         """Meet the faults where an operation or a look at a device enters the kernel."""
-        meet(what)
+        block_on_fault(what)
         return plain(session, ns, what)
 
     async def stopped(plugin: HookHandler, pod: Pod) -> None:
         """Meet the faults before the hook."""
-        await asyncio.to_thread(meet, f"hook StopPodSandbox {pod}")
+        await asyncio.to_thread(block_on_fault, f"hook StopPodSandbox {pod}")
         await stop(plugin, pod)
 
     NetlinkSession._namespace = space  # type: ignore[method-assign, assignment]
@@ -83,5 +83,5 @@ def lay() -> None:
 
 
 if __name__ == "__main__":
-    lay()
+    install_faults()
     sys.exit(cli.main())

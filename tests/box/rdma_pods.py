@@ -86,8 +86,8 @@ def make_hcas(nics: Sequence[Nic]) -> tuple[Hca, ...]:
     return hcas
 
 
-def homes(hcas: Sequence[Hca]) -> dict[str, str]:
-    """Return what `rdma.links` shows of the RDMA devices where all are home."""
+def links_on_host(hcas: Sequence[Hca]) -> dict[str, str]:
+    """Return what `rdma.links` shows of the RDMA devices when all are on the host."""
     return {hca.device: hca.nic.name for hca in hcas}
 
 
@@ -221,11 +221,13 @@ def cycle_rdma(cri: Cri, hcas: Sequence[Hca], rounds: int) -> None:
         AssertionError: a device is lost, or has another name.
     """
     before = rdma.links()
-    left_on_host = {name: netdev for name, netdev in before.items() if name not in homes(hcas)}
+    left_on_host = {
+        name: netdev for name, netdev in before.items() if name not in links_on_host(hcas)
+    }
     allocate("cycled", [hca.nic for hca in hcas], "cycled-uid", pod="cycled")
     for number in range(rounds):
         pod = cri.run_pod("cycled")
-        assert rdma.links(netns_of(cri, pod)) == homes(hcas), number
+        assert rdma.links(netns_of(cri, pod)) == links_on_host(hcas), number
         assert rdma.links() == left_on_host, number
         cri.stop_pod(pod.sandbox_id)
         cri.remove_pod(pod.sandbox_id)

@@ -20,7 +20,7 @@ from tests.box.nics import Nic
 from tests.box.plugin import ALLOCATIONS, ATTACHMENTS, Plugin
 from tests.box.waiting import wait_until
 
-SWEEP_S: Final = "2" if os.environ.get("BOX_TIER") == "vm" else "0.5"
+RESYNC_S: Final = "2" if os.environ.get("BOX_TIER") == "vm" else "0.5"
 
 
 @pytest.fixture
@@ -29,12 +29,12 @@ def absent(cri: Cri) -> Iterator[Plugin]:
 
     Whatever the test does, no plugin, claim, pod or broken record is left.
     """
-    plugin = Plugin("--sweep", SWEEP_S)
+    plugin = Plugin("--resync-period", RESYNC_S)
     yield plugin
     if not plugin.running:
         plugin.start(wait=False)
     try:
-        cri.remove_all()  # while a plugin is there that brings NICs home
+        cri.remove_all()  # while a plugin is there that restores NICs
     finally:
         plugin.stop()
         release_all()
@@ -82,8 +82,8 @@ def reported() -> StatusReport:
     return StatusReport(
         {name: row["state"] for name, row in rows},
         {name: row["reason"] for name, row in rows},
-        document["broken"],
-        document["movedAside"],
+        document["corrupt"],
+        document["quarantined"],
         done.returncode,
     )
 

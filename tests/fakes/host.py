@@ -12,7 +12,7 @@ from dra_shim.discovery.host import ScanRequest
 from dra_shim.discovery.notices import Notify
 from dranet_nri.inventory import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Address, DefaultRoute, Link
-from dranet_nri.state.tcx import PrivilegedFacts
+from dranet_nri.state.privileged_facts import PrivilegedFacts
 
 
 class FakeAddresses:
@@ -66,7 +66,7 @@ class FakeHost:
         finally:
             self._request_scan = None
 
-    def scan(self, *, full: bool, tcx: PrivilegedFacts) -> HostFacts:
+    def scan(self, *, full: bool, privileged_facts: PrivilegedFacts) -> HostFacts:
         """See Host."""
         self.scans.append(full)
         facts = self.facts
@@ -78,9 +78,9 @@ class FakeHost:
             netdevs=tuple(
                 replace(
                     netdev,
-                    tcx_programs=tcx.programs.get(netdev.link.index, ()),
-                    foreign_upper_kinds=tcx.upper_kinds.get(netdev.link.index, ()),
-                    underlay_of=tcx.underlays.get(netdev.link.index, ()),
+                    tcx_programs=privileged_facts.programs.get(netdev.link.index, ()),
+                    foreign_upper_kinds=privileged_facts.upper_kinds.get(netdev.link.index, ()),
+                    underlay_of=privileged_facts.underlays.get(netdev.link.index, ()),
                 )
                 for netdev in facts.netdevs
             ),

@@ -122,7 +122,7 @@ class Node:
 
     Attributes:
         disk: where attachment records and the gate's files are written.
-        bell: what asked for a reconciliation, "news" or "trouble", in order.
+        reconcile_requests: requests for a reconcile, "request" or "wake", in order.
     """
 
     root: Path
@@ -130,7 +130,7 @@ class Node:
     kernel: FakeKernel = field(default_factory=FakeKernel)
     clock: FixedClock = field(default_factory=FixedClock)
     disk: FullFs = field(default_factory=FullFs)
-    bell: list[str] = field(default_factory=list)
+    reconcile_requests: list[str] = field(default_factory=list)
     options: EditOptions = field(default_factory=EditOptions)
 
     def __post_init__(self) -> None:
@@ -158,13 +158,16 @@ class Node:
             gate=self.gate,
             options=self.options,
             log=log,
-            wake=lambda: self.bell.append("trouble"),
+            wake=lambda: self.reconcile_requests.append("wake"),
             clock=self.clock,
             allocation=reader.get,
         )
         allocations = PodAllocations(
             *(reader, self.kernel, log),
-            *(lambda: self.bell.append("news"), lambda: self.bell.append("trouble")),
+            *(
+                lambda: self.reconcile_requests.append("request"),
+                lambda: self.reconcile_requests.append("wake"),
+            ),
             BOOT_ID,
         )
         reconciler = Reconciler(attacher, allocations, log)
@@ -287,7 +290,7 @@ class Node:
         """Whether the claim's CDI spec exists."""
         return self.gate.spec_path(claim.claim.uid).exists()
 
-    def at_home(self, number: int) -> bool:
+    def is_on_host(self, number: int) -> bool:
         """Whether the NIC is on the host as it was."""
         state = self.kernel.state(f"eth{number}")
         return (

@@ -136,7 +136,7 @@ class FakeRdmaCore:
         device.link = replace(device.link, name=op.name)
 
     def destroy_namespace(self, netns: NetnsId) -> None:
-        """Bring home what was in a namespace that dies."""
+        """Return to the host what was in a namespace that ends."""
         for device in self.devices:
             if device.netns == netns:
                 self.carry(device, self.host)

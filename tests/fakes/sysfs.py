@@ -112,8 +112,8 @@ class FakeSysfs:
             for index, netdev in enumerate(gids):
                 self._write(port / f"gid_attrs/ndevs/{index}", netdev)
 
-    def tell(self, path: str, text: str) -> None:
-        """Let the file at a path below the root say text."""
+    def write(self, path: str, text: str) -> None:
+        """Write text to the file at a path below the root."""
         self._write(self.root / path, text)
 
     def char_device(self, folder: str, name: str, number: str, rdma_device: str = "") -> None:

@@ -310,20 +310,20 @@ class Namespace:
     def drop_routes(self, entry: FakeLink, *, leaving: bool) -> None:
         """Do what the kernel does to routes when a link goes down or leaves.
 
-        Legs over other links that are up keep a route whose link is only down. When the link
-        leaves, an IPv6 route loses the leg, an IPv4 route goes as a whole.
+        Next hops over other links that are up keep a route whose link is only down. When the link
+        leaves, an IPv6 route loses the next hop, an IPv4 route is deleted as a whole.
         """
         remaining: list[tuple[FakeLink, Route]] = []
         for owner, route in self.routes:
             visible = _seen_from(entry, owner, route)
-            legs = [hop for hop in visible.nexthops if hop.device] if visible else []
-            alive = any(self.named("flush", hop.device).link.up for hop in legs)
+            nexthops = [hop for hop in visible.nexthops if hop.device] if visible else []
+            alive = any(self.named("flush", hop.device).link.up for hop in nexthops)
             if visible is None or (alive and not leaving):
                 remaining.append((owner, route))
-            elif legs and is_v6(route.destination):
-                survivor = self.named("flush", legs[0].device)
-                own = [replace(h, device="") for h in legs if h.device == legs[0].device]
-                rest = [h for h in legs if h.device != legs[0].device]
+            elif nexthops and is_v6(route.destination):
+                survivor = self.named("flush", nexthops[0].device)
+                own = [replace(h, device="") for h in nexthops if h.device == nexthops[0].device]
+                rest = [h for h in nexthops if h.device != nexthops[0].device]
                 remaining.append((survivor, single(replace(route, nexthops=(*own, *rest)))))
         self.routes = remaining
 
@@ -343,15 +343,17 @@ class Namespace:
             return
         if others and not append:
             raise KernelError(what, EEXIST, "another route is there")
-        legs = _named_legs(entry, target)
+        nexthops = _named_nexthops(entry, target)
         for owner, present in others:
-            have = _named_legs(owner, present)
+            have = _named_nexthops(owner, present)
             joined = is_v6(target.destination) and _has_gateway(target) and _has_gateway(present)
             if joined:
-                missing = [leg for leg in nexthops_of(target) if _named(entry, leg) not in have]
+                missing = [
+                    nexthop for nexthop in nexthops_of(target) if _named(entry, nexthop) not in have
+                ]
                 own = nexthops_of(_as_seen_from(entry, owner, present))
                 target = with_nexthops(target, (*own, *missing))
-            if joined or have < legs:
+            if joined or have < nexthops:
                 self.routes.remove((owner, present))
         self.routes.append((entry, target))
 
@@ -367,7 +369,7 @@ def _of_addresses(entry: FakeLink) -> Iterator[Route]:
 
 
 def _seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route | None:
-    """Return the route with legs named relative to entry, None if it doesn't use entry."""
+    """Return the route with next hops named relative to entry, None if it doesn't use entry."""
     if owner is entry:
         return route
     if all(hop.device != entry.link.name for hop in route.nexthops):
@@ -378,18 +380,21 @@ def _seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route | None:
 
 
 def _as_seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route:
-    """Return the route with legs named relative to entry, which it need not use."""
+    """Return the route with next hops named relative to entry, which it need not use."""
     names = {"": owner.link.name, entry.link.name: ""}
-    legs = (replace(leg, device=names.get(leg.device, leg.device)) for leg in nexthops_of(route))
-    return with_nexthops(route, tuple(legs))
+    nexthops = (
+        replace(nexthop, device=names.get(nexthop.device, nexthop.device))
+        for nexthop in nexthops_of(route)
+    )
+    return with_nexthops(route, tuple(nexthops))
 
 
-def _named(entry: FakeLink, leg: NextHop) -> tuple[str, str]:
-    return leg.gateway, leg.device or entry.link.name
+def _named(entry: FakeLink, nexthop: NextHop) -> tuple[str, str]:
+    return nexthop.gateway, nexthop.device or entry.link.name
 
 
-def _named_legs(entry: FakeLink, route: Route) -> set[tuple[str, str]]:
-    return {_named(entry, leg) for leg in nexthops_of(route)}
+def _named_nexthops(entry: FakeLink, route: Route) -> set[tuple[str, str]]:
+    return {_named(entry, nexthop) for nexthop in nexthops_of(route)}
 
 
 def _has_gateway(route: Route) -> bool:

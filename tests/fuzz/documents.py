@@ -21,7 +21,7 @@ from dranet_nri.config import (
 )
 from dranet_nri.errors import ConfigError, StateError
 from dranet_nri.model import DRIVER_NAME, ObjectRef
-from dranet_nri.state import tcx
+from dranet_nri.state import privileged_facts
 from dranet_nri.state.record import (
     MAX_ALLOCATION,
     MAX_RECORD,
@@ -122,8 +122,8 @@ def read_record(data: bytes) -> None:
     salvage_pod_uid(data)
     salvage_devices(data)
     with suppress(StateError):
-        programs = tcx.decoded(data)
-        assert tcx.decoded(tcx.encoded(programs)) == programs
+        programs = privileged_facts.decoded(data)
+        assert privileged_facts.decoded(privileged_facts.encoded(programs)) == programs
     with suppress(StateError):
         allocation = decode_allocation(data)
         written = encode_allocation(allocation)

@@ -87,7 +87,7 @@ def run_shape(environment: HostEnvironment, shape: Shape, after: After) -> bool:
             lost=losses[Loss.LOST],
             misconfigured=losses[Loss.MISCONFIGURED],
             unguarded=losses[Loss.UNGUARDED],
-            other=losses[Loss.STUCK],
+            other=losses[Loss.HUNG],
             seconds=time.monotonic() - begin,
         )
     )
@@ -132,14 +132,14 @@ def prove(what: str, environment: HostEnvironment, names: list[str]) -> int:
     """Run the proof in the environment; 1 if it does not hold."""
     match what:
         case "soak":
-            held = soak.run(environment)
+            passed = soak.run(environment)
         case "rdma-soak":
-            held = soak.run(environment, RDMA_CYCLES)
+            passed = soak.run(environment, RDMA_CYCLES)
         case "hostile":
-            held = hostile.run(environment, names)
+            passed = hostile.run(environment, names)
         case _:
-            held = matrix(environment, names)
-    return 0 if held else 1
+            passed = matrix(environment, names)
+    return 0 if passed else 1
 
 
 sys.exit(main(*sys.argv[1:]))

@@ -32,7 +32,7 @@ _NO_UTF8: Final = b"\xff\xfe\x80\xc3"
 class End(StrEnum):
     """What becomes of the NIC once the pod has ended."""
 
-    RESTORED = "home"  # it is on the host as it was
+    RESTORED = "restored"  # it is on the host as it was
     LOST = "lost"  # the pod deleted it, and that is reported
     NESTED = "away"  # in a namespace that the pod made: hardware returns when that one ends
 

@@ -111,14 +111,14 @@ _NO_NIC_LOST: Final = (
         f"{_TEST_FAILURES}::test_failed_repair_of_a_running_pod_keeps_its_devices",
     ),
     Break(
-        "hardware of a dead namespace counts as home",
+        "hardware of a dead namespace counts as restored",
         _RETRY,
         "if _no_longer_exists(device, observed):",
         "if not netns_exists:",
         f"{_TEST_DETACH}::test_hardware_of_a_dead_namespace_is_restored_after_the_kernel_returns_it",
     ),
     Break(
-        "a device is called home without looking",
+        "a device is called restored without verification",
         _RETRY,
         "restored = is_restored(desired, observed)",
         "restored = True",
@@ -362,7 +362,7 @@ _RDMA: Final = (
         f"{_TEST_HOME}::test_rdma_name_of_the_pod_is_removed_before_the_move_to_the_host",
     ),
     Break(
-        "RDMA devices stay in the pod, and it is called home",
+        "RDMA devices stay in the pod, and it is called restored",
         _PLANNER,
         "    if why_rdma_not_restored(desired.rdma, observed.rdma):\n        return False\n",
         "",

@@ -83,6 +83,30 @@ FIELD: Final = (
         "tests/dranet_nri/inventory/test_build.py::test_nic_below_a_tunnel_of_the_node_is_excluded",
     ),
     Break(
+        "a NIC with representors is published",
+        _HAZARDS,
+        "        or switched.get(device.link.index)\n",
+        "",
+        "tests/dranet_nri/inventory/test_build.py"
+        "::test_representors_and_subfunctions_do_not_get_the_name_of_the_function",
+    ),
+    Break(
+        "a wireless interface is published by kernels that do not report it",
+        "dranet_nri/facts/scan.py",
+        "pinned=host_link.pinned or place.wireless,",
+        "pinned=host_link.pinned,",
+        "tests/dranet_nri/facts/test_scan.py"
+        "::test_wireless_interface_is_excluded_by_kernels_that_do_not_report_it",
+    ),
+    Break(
+        "the shim does not trust the new CA after a rotation",
+        "dra_shim/kubeapi/ca_file.py",
+        "if identity != self._identity:",
+        "if False:",
+        "tests/dra_shim/kubeapi/test_access.py"
+        "::test_ca_of_a_rotation_is_trusted_by_the_next_connection",
+    ),
+    Break(
         "a NIC through which a tunnel reaches its remote end is published",
         "dranet_nri/inventory/exclusions.py",
         "if source in own or over == device.link.index:",

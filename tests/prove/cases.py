@@ -177,7 +177,7 @@ CASES: Final = (
     ),
     Case(
         "c03 addresses, routes and rules of every kind",
-        "they arrive as what they are, and come home whole",
+        "they arrive as what they are, and return whole",
         (
             f"{_KERNEL}/test_inherited.py::test_inherited_addresses_keep_their_flags_and_peers",
             f"{_KERNEL}/test_restore.py::test_routes_are_restored_with_all_attributes",
@@ -185,7 +185,7 @@ CASES: Final = (
     ),
     Case(
         "c05 subnet addresses of IPv6",
-        "no route is there twice; every connected route comes home",
+        "no route is there twice; every connected route returns",
         (f"{_KERNEL}/test_restore.py::test_every_address_is_restored_with_its_connected_route",),
     ),
     Case(
@@ -220,7 +220,7 @@ CASES: Final = (
     ),
     Case(
         "c14 a link-local address where the kernel makes none",
-        "it comes home",
+        "it returns",
         (
             f"{_KERNEL}/test_restore.py"
             "::test_link_local_address_is_restored_if_the_kernel_generates_none",
@@ -228,7 +228,7 @@ CASES: Final = (
     ),
     Case(
         "c18 496 alternative names",
-        "the NIC comes home, and no other link is hidden",
+        "the NIC returns, and no other link is hidden",
         (
             f"{_KERNEL}/test_large_links.py::test_device_is_restored_with_any_altnames_from_its_pod",
             f"{_KERNEL}/test_large_links.py"
@@ -247,14 +247,14 @@ CASES: Final = (
     ),
     Case(
         "c24 links that are no wires",
-        "they go in and come home as they were",
+        "they go in and return as they were",
         (
             f"{_KERNEL}/test_restore.py::test_c24_link_that_is_not_ethernet_is_attached_and_restored",
         ),
     ),
     Case(
         "c26 one hardware address for two pods",
-        "both have it, and come home with their own",
+        "both have it, and return with their own",
         (
             f"{_KERNEL}/test_names_in_pod.py"
             "::test_c26_nics_with_one_claimed_address_are_restored_with_their_own",
@@ -267,7 +267,7 @@ CASES: Final = (
     ),
     Case(
         "c51 sysctls of the NIC",
-        "all come home but those that are listed",
+        "all return but those that are listed",
         (
             f"{_KERNEL}/test_restore.py::test_sysctls_reset_by_a_move_are_restored",
             f"{_KERNEL}/test_restore.py::test_every_sysctl_file_of_a_link_is_restored_or_listed",
@@ -275,7 +275,7 @@ CASES: Final = (
     ),
     Case(
         "h1, u1 the documented claim of dranet",
-        "it attaches and comes home",
+        "it attaches and is restored",
         (
             f"{_KERNEL}/test_taken_routes.py"
             "::test_documented_claim_of_dranet_is_attached_and_restored",

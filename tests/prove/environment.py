@@ -21,7 +21,7 @@ class Loss(StrEnum):
     LOST = "lost"  # a NIC is nowhere
     MISCONFIGURED = "misconfigured"  # neither whole in the pod nor whole on the host
     UNGUARDED = "unguarded"  # a container may start, or has, without its NIC
-    STUCK = "stuck"  # the plugin does not answer, or does not end
+    HUNG = "hung"  # the plugin does not answer, or does not end
 
 
 class After(StrEnum):

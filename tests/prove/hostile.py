@@ -1,7 +1,7 @@
 """Rows of hostile pods: each does one thing to its namespace, and ends.
 
 A row passes if the NIC is then on the host as it was or, where it no longer exists, that is
-reported; and if another NIC of the node goes to a pod and comes home in the meantime.
+reported; and if another NIC of the node moves into a pod and back in the meantime.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
 from tests.prove.table import Tally, is_listed, keep, print_now
 
-_SWEEP_S: Final = 1.0  # a NIC that returns later is restored by a sweep
+_RESYNC_S: Final = 1.0  # a NIC that returns later is restored by a reconcile
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Row:
         """Record two claims."""
         self.environment, self.attack = environment, attack
         self.number = next(environment.numbers)
-        self.site = Site(ROOT / f"hostile{self.number}", _SWEEP_S)
+        self.site = Site(ROOT / f"hostile{self.number}", _RESYNC_S)
         self.site.root.mkdir(parents=True)
         self.nested = f"nested{self.number}"
         with closing(AllocationStore(self.site.settings.allocations)) as store:
@@ -100,11 +100,11 @@ class Row:
                 if self.returns:
                     await _until(self.environment.changed, "after the pod")
                 if not process.alive or process.stop() != 0:
-                    raise Failed(Loss.STUCK, "the plugin ended badly")
+                    raise Failed(Loss.HUNG, "the plugin ended badly")
 
     @property
     def returns(self) -> bool:
-        """Whether the NIC comes home in the end."""
+        """Whether the NIC is restored in the end."""
         end = self.attack.end
         return end is End.RESTORED or (end is End.NESTED and self.environment.hardware)
 
@@ -123,7 +123,7 @@ class Row:
             self.attack.do(Hostile(netns, self.nested, nic, self.other.nic, mac, index))
         except CalledProcessError as error:
             detail = " ".join((str(error), *getattr(error, "__notes__", ())))
-            raise Failed(Loss.STUCK, f"the attack itself: {detail}") from error
+            raise Failed(Loss.HUNG, f"the attack itself: {detail}") from error
 
     async def _start(self, runtime: RuntimeConnection, pod: _Pod) -> None:
         """Run a pod and its container.
@@ -160,7 +160,7 @@ class Row:
             for row in json.loads(shown)["devices"]
             if row["claim"] == str(self.hostile.claim.claim)
         ]
-        # Of a NIC that a sweep missed while its pod ran, the failed attach tells.
+        # Of a NIC that a reconcile missed while its pod ran, the failed attach tells.
         names = ("lsns --type net", "another namespace has it")
         reported = any(word in reason for reason in reasons for word in names)
         return "" if reported else f"the status says {reasons}"
@@ -205,7 +205,7 @@ def run_row(environment: HostEnvironment, attack: Attack) -> Failed | None:
     except Failed as error:
         found = error
     except (ConnectionError, TimeoutError) as error:
-        found = Failed(Loss.STUCK, repr(error))
+        found = Failed(Loss.HUNG, repr(error))
     row.clear()
     if found or not row.returns:
         environment.restore()
@@ -230,7 +230,7 @@ def run(environment: HostEnvironment, names: Sequence[str] = ()) -> bool:
             name,
             rows=len(attacks),
             misconfigured=losses[Loss.MISCONFIGURED],
-            other=losses[Loss.STUCK],
+            other=losses[Loss.HUNG],
             seconds=time.monotonic() - begin,
         )
     )

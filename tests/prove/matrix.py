@@ -61,7 +61,7 @@ def row(
     try:
         event, died = asyncio.run(scenario.run(after, last, word))
     except (Failed, ConnectionError, TimeoutError) as error:
-        failed = error if isinstance(error, Failed) else Failed(Loss.STUCK, repr(error))
+        failed = error if isinstance(error, Failed) else Failed(Loss.HUNG, repr(error))
         died = scenario.site.died.exists()
         event = scenario.site.died.read_text() if died else "answered"
         scenario.destroy()

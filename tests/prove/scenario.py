@@ -20,10 +20,10 @@ from tests.prove import dhcp_server, host_setup, namespaces, observed_state
 from tests.prove.environment import After, Failed, HostEnvironment, Loss, differences
 from tests.prove.plugin_process import PluginProcess, plugin
 from tests.prove.shapes import Act, Shape, allocations, device_of
-from tests.prove.site import SWEEP_S, Site
+from tests.prove.site import RESYNC_S, Site
 
 SETTLED_S: Final = 40.0 * SLOWDOWN
-LEFT_SWEEP_S: Final = 1.0  # only a sweep sees that a NIC left its pod
+LEFT_RESYNC_S: Final = 1.0  # only a reconcile detects that a NIC left its pod
 LONG_NANO: Final = 600_000_000_000
 ROOT: Final = Path("/run/prove")
 
@@ -36,8 +36,8 @@ class CrashScenario:
         self.environment, self.shape = environment, shape
         self.number = next(environment.numbers)
         self.nics = environment.nics[: shape.count]
-        sweep_s = LEFT_SWEEP_S if shape.act is Act.LEFT else SWEEP_S
-        self.site = Site(ROOT / str(self.number), sweep_s)
+        resync_s = LEFT_RESYNC_S if shape.act is Act.LEFT else RESYNC_S
+        self.site = Site(ROOT / str(self.number), resync_s)
         self.site.root.mkdir(parents=True)
         self.uid = f"uid{self.number}"
         self.pods: list[nri_pb2.PodSandbox] = []
@@ -96,7 +96,7 @@ class CrashScenario:
             self.environment.whole[self.shape.name], observed_state.in_netns(self.netns)
         )
 
-    def problem_at_home(self) -> str:
+    def problem_on_host(self) -> str:
         """Return what is not as it was, "" if the host is and the gates are closed.
 
         Of a share nothing leaves the host, so the records are asked as well.
@@ -115,15 +115,15 @@ class CrashScenario:
         changed = self.environment.changed()
         if changed:
             return changed
-        held = self.held()
-        return f"recorded as in the pod: {held}" if held else ""
+        owning_claims = self.owning_claims()
+        return f"recorded as in the pod: {owning_claims}" if owning_claims else ""
 
     def problem_waiting(self) -> str:
         """Return what is wrong with NICs that wait on the host for their names, "" if nothing."""
         waiting = [name for name in observed_state.links() if is_temporary_name(name)]
         return "" if len(waiting) == len(self.taken) else f"{waiting} wait for {self.taken}"
 
-    def held(self) -> list[str]:
+    def owning_claims(self) -> list[str]:
         """Return the claims that a pod has by their records."""
         directory = self.site.settings.attachments
         if not any(directory.glob("*")):
@@ -266,12 +266,12 @@ class CrashScenario:
                 runtime = await server.connection()
                 await runtime.handshake(listed)
                 await self._act(
-                    runtime, process, self.problem_in_pod if listed else self.problem_at_home
+                    runtime, process, self.problem_in_pod if listed else self.problem_on_host
                 )
         except ConnectionError:
             pass
         except TimeoutError:
-            raise Failed(Loss.STUCK, "the plugin does not answer") from None
+            raise Failed(Loss.HUNG, "the plugin does not answer") from None
         self.site.armed.unlink(missing_ok=True)
         return self.site.died.exists()
 
@@ -316,12 +316,12 @@ class CrashScenario:
         while self.taken:
             host_setup.free_name(self.taken.pop())
 
-    async def _home(self, what: str) -> None:
+    async def _restored(self, what: str) -> None:
         """Wait until the host is as it was; first without the names that others have."""
         if self.taken:
             await self.until(self.problem_waiting, f"{what}, names taken")
             self.give_names_back()
-        await self.until(self.problem_at_home, what)
+        await self.until(self.problem_on_host, what)
 
     def _take_out(self) -> None:
         """Take the NICs out of the pod. Under another name than its own nobody knows a virtual
@@ -341,17 +341,17 @@ class CrashScenario:
             await runtime.handshake(self.pods[-1:] if listed else ())
             if listed:
                 if self.shape.act is Act.UNDO:
-                    await self.until(self.problem_at_home, "the refused pod lives")
+                    await self.until(self.problem_on_host, "the refused pod lives")
                 else:
                     await self.until(self.problem_in_pod, "the pod lives")
                     await self._start_container(runtime)
                 await self._end(runtime, self.pods[-1])
             else:
-                await self._home("the pod is gone")
+                await self._restored("the pod is gone")
             await self._namespaces_released(clean)
             if clean.stop() != 0:
-                raise Failed(Loss.STUCK, "the plugin ended badly")
-        await self.until(self.problem_at_home, "after the plugin's end")
+                raise Failed(Loss.HUNG, "the plugin ended badly")
+        await self.until(self.problem_on_host, "after the plugin's end")
 
     async def _start_container(self, runtime: RuntimeConnection) -> None:
         ids = [cdi for claim in self.claims for _, cdi in cdi_ids(claim)]
@@ -365,7 +365,7 @@ class CrashScenario:
     async def _end(self, runtime: RuntimeConnection, pod: nri_pb2.PodSandbox) -> None:
         for kind in (PodEventKind.STOP, PodEventKind.REMOVE):
             await self._call(runtime, kind, pod)
-        await self._home("the pod was stopped")
+        await self._restored("the pod was stopped")
 
     async def _namespaces_released(self, clean: PluginProcess) -> None:
         own = observed_state.own_namespace()

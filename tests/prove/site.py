@@ -8,7 +8,7 @@ from typing import Final
 
 from dranet_nri.settings import Settings
 
-SWEEP_S: Final = Settings().sweep_s
+RESYNC_S: Final = Settings().resync_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +16,11 @@ class Site:
     """The directories of one row, none of them the machine's; on tmpfs, as the real ones are.
 
     Attributes:
-        sweep_s: seconds between the plugin's reconciliations.
+        resync_s: seconds between the plugin's periodic reconciles.
     """
 
     root: Path
-    sweep_s: float = SWEEP_S
+    resync_s: float = RESYNC_S
 
     @property
     def settings(self) -> Settings:
@@ -31,7 +31,7 @@ class Site:
             run=self.root / "run",
             cdi=self.root / "cdi",
             verbose=True,
-            sweep_s=self.sweep_s,
+            resync_s=self.resync_s,
         )
 
     @property

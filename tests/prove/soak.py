@@ -37,8 +37,8 @@ GROWTH_KIB: Final = 2048  # of memory, from the samples after the first to the l
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What a process holds."""
+class ProcessResources:
+    """Resources of a process."""
 
     descriptors: int
     threads: int
@@ -46,12 +46,12 @@ class Held:
     namespaces: int
 
 
-def held(pid: int) -> Held:
-    """Return what the process holds now."""
+def process_resources(pid: int) -> ProcessResources:
+    """Return the current resources of a process."""
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
     )
-    return Held(
+    return ProcessResources(
         descriptors=len(tuple(Path(f"/proc/{pid}/fd").iterdir())),
         threads=int(status["Threads"]),
         rss_kib=int(status["VmRSS"].split()[0]),
@@ -80,7 +80,7 @@ def run(environment: HostEnvironment, cycles: int = CYCLES) -> bool:
     return flat and not refused
 
 
-def is_flat(scanned: Sequence[Held]) -> bool:
+def is_flat(scanned: Sequence[ProcessResources]) -> bool:
     """Return whether the last samples show no more than those after the first, a warm-up.
 
     Of three samples the least counts: one can meet the heartbeat's file while it is open.
@@ -94,8 +94,8 @@ def is_flat(scanned: Sequence[Held]) -> bool:
     )
 
 
-def _least(scanned: Sequence[Held]) -> Held:
-    return Held(
+def _least(scanned: Sequence[ProcessResources]) -> ProcessResources:
+    return ProcessResources(
         descriptors=min(reading.descriptors for reading in scanned),
         threads=min(reading.threads for reading in scanned),
         rss_kib=min(reading.rss_kib for reading in scanned),
@@ -103,8 +103,10 @@ def _least(scanned: Sequence[Held]) -> Held:
     )
 
 
-async def _cycles(environment: HostEnvironment, site: Site, cycles: int) -> tuple[list[Held], int]:
-    scanned: list[Held] = []
+async def _cycles(
+    environment: HostEnvironment, site: Site, cycles: int
+) -> tuple[list[ProcessResources], int]:
+    scanned: list[ProcessResources] = []
     refused = 0
     store = AllocationStore(site.settings.allocations)
     numbers = count()
@@ -117,13 +119,13 @@ async def _cycles(environment: HostEnvironment, site: Site, cycles: int) -> tupl
                     refused += await _cycle(environment, store, runtime, next(numbers))
                 scanned.append(_quiet(subject))
                 print_now(f"soak: {scanned[-1]}")
-            refused += not _is_home(environment)
+            refused += not _is_restored(environment)
     store.close()
     return scanned, refused
 
 
-def _is_home(environment: HostEnvironment) -> bool:
-    """Tell whether the host becomes as it was: link-local addresses come when the link is up."""
+def _is_restored(environment: HostEnvironment) -> bool:
+    """Return whether the host becomes as it was: link-local addresses come when the link is up."""
     try:
         wait_until("the host to be as it was", lambda: not environment.changed())
     except TimeoutError:
@@ -132,12 +134,12 @@ def _is_home(environment: HostEnvironment) -> bool:
     return True
 
 
-def _quiet(subject: PluginProcess) -> Held:
-    """Return what is held once the last cycle's threads and namespaces are gone."""
-    scanned: list[Held] = []
+def _quiet(subject: PluginProcess) -> ProcessResources:
+    """Return the resources once the last cycle's threads and namespaces are gone."""
+    scanned: list[ProcessResources] = []
 
     def is_idle() -> bool:
-        scanned.append(held(subject.pid))
+        scanned.append(process_resources(subject.pid))
         return scanned[-1].threads <= IDLE_THREADS
 
     wait_until("threads to end", is_idle)
@@ -164,7 +166,7 @@ async def _cycle(
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.STOP, pod, LONG_NANO)))
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.REMOVE, pod, LONG_NANO)))
     if rdma_functions.shown_in() != environment.before["rdma"]:
-        problems.append(f"at home are {rdma_functions.shown_in()}")
+        problems.append(f"on the host are {rdma_functions.shown_in()}")
     namespaces.delete(name)
     for claim in claims:
         store.remove(claim.claim.uid)

@@ -40,7 +40,7 @@ def check_not_owned(
             claim, claimed = claimed_devices.get(device.device.name, (None, None))
             if claim is None or claimed is None or owner.claim.uid == claim.claim.uid:
                 continue
-            if not device.home and not (claimed.share_id and device.share_id):
+            if not device.restored and not (claimed.share_id and device.share_id):
                 subject = f"device {device.device.name} of claim {claim.claim}"
                 raise OwnedError(_owned_text(subject, owner, live))
 
@@ -58,10 +58,10 @@ def check_compatible_children(
         OwnedError: an incompatible child exists, or the pod claims two incompatible children.
     """
     owned = [
-        (record.claim.uid, device.identity, f"pod {record.pod}", device.made_by.child)
+        (record.claim.uid, device.identity, f"pod {record.pod}", device.child_config.child)
         for record in records
         for device in record.devices
-        if device.made_by and device.is_unrestored
+        if device.child_config and device.is_unrestored
     ]
     children = [
         (claim.claim, device.identity, child)

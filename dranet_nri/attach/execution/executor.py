@@ -263,7 +263,7 @@ class PlanExecutor:
             devices = record.devices
             if undone is not None:
                 devices = tuple(
-                    replace(device, home=device.identity not in undone.unrestored)
+                    replace(device, restored=device.identity not in undone.unrestored)
                     for device in devices
                 )
             count = record.failure.count + 1 if record.failure else 1
@@ -289,7 +289,8 @@ class PlanExecutor:
                 kernel returns hardware and destroys virtual devices.
 
         Returns:
-            The new record: phase HOME when every device is verified on the host, else DETACHING.
+            The new record: phase RESTORED when every device is verified on the host, otherwise
+            DETACHING.
         """
         if attachment.phase is not Phase.DETACHING:
             attachment = replace(attachment, phase=Phase.DETACHING)
@@ -308,7 +309,7 @@ class PlanExecutor:
         with closing(session):
             results = self._restorer.all(session, attachment, netns_exists=netns_exists)
         devices = tuple(
-            replace(device, home=result.restored)
+            replace(device, restored=result.restored)
             for device, result in zip(attachment.devices, results, strict=True)
         )
         return self._detached(attachment, devices, results)
@@ -339,11 +340,11 @@ class PlanExecutor:
         devices: tuple[AttachedDevice, ...],
         results: list[RestoreResult],
     ) -> Attachment:
-        home = all(device.home for device in devices)
+        restored = all(device.restored for device in devices)
         record = replace(
             attachment,
             devices=devices,
-            phase=Phase.HOME if home else Phase.DETACHING,
+            phase=Phase.RESTORED if restored else Phase.DETACHING,
             failure=restore_failure(results, attachment.failure, self._clock.wall()),
         )
         if record != attachment:

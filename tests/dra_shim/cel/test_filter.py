@@ -5,7 +5,7 @@ import pytest
 
 from dra_shim.cel import SelectorError, filter_devices, matching_devices
 from dranet_nri.model import DEFAULT_FILTER, AttributeValue, Device, DeviceKey, Version
-from tests.dra_shim.scheduling.nic_offer import NIC
+from tests.dra_shim.scheduling.nic_slice_device import NIC
 
 
 def device(name: str = "pci-0000-8a-00-0", **attributes: AttributeValue) -> Device:

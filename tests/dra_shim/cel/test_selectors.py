@@ -14,7 +14,7 @@ from dra_shim.cel import MAX_EXPRESSION, SelectorError, compile_selector, names_
 from dra_shim.cel.environment import for_library
 from dra_shim.cel.values import compare, parse_amount, quantity, semver, show_amount
 from dra_shim.resourceapi import Capacity, SliceDevice
-from tests.dra_shim.scheduling.nic_offer import NIC
+from tests.dra_shim.scheduling.nic_slice_device import NIC
 
 DOCUMENTED = [
     ('device.driver == "dra.net"', True),

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_shim.cel import SelectorError, compile_selector
-from tests.dra_shim.scheduling.nic_offer import NIC
+from tests.dra_shim.scheduling.nic_slice_device import NIC
 
 
 @pytest.mark.parametrize(

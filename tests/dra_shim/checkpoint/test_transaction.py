@@ -168,7 +168,7 @@ def test_released_claim_is_refused_to_others_until_its_devices_are_on_the_host(
     attached = AttachedDevice("nic", allocation("a", "u1", "d1").devices[0].device)
     there = NetnsId("/run/netns/x", 1, 2)
     held = Attachment(claim, POD, "sandbox1", there, Phase.ATTACHED, (attached,))
-    back = replace(held, phase=Phase.HOME, devices=(replace(attached, home=True),))
+    back = replace(held, phase=Phase.RESTORED, devices=(replace(attached, restored=True),))
     with AttachmentStore(state.attachments) as attachments:
         attachments.put(held)
         with CheckpointTransaction(state) as transaction:
@@ -221,7 +221,7 @@ def test_record_of_a_pod_is_found_by_claim_uid_or_name(state: StatePaths) -> Non
 @pytest.mark.parametrize(
     ("claim", "pod", "expected"),
     [
-        (ObjectRef("default", "a", "u1"), OTHER_POD, "held by pod default/train (UID p1)"),
+        (ObjectRef("default", "a", "u1"), OTHER_POD, "in use by pod default/train (UID p1)"),
         (ObjectRef("default", "a", ""), OTHER_POD, "release --claim-uid u1 when that pod is gone"),
         (ObjectRef("default", "a", "u9"), POD, "the name is still allocated under UID u1 to pod"),
     ],
@@ -308,11 +308,11 @@ def test_consumed_capacity_is_the_sum_of_all_shares_but_the_excluded_ones(
 
 TOUCHED = AttachedDevice("nic", device("d1"), snapshot=SNAPSHOT, snapshot_s=1)
 UNTOUCHED = AttachedDevice("nic", device("d1"))
-BACK = replace(TOUCHED, home=True)
+BACK = replace(TOUCHED, restored=True)
 
 
 @pytest.mark.parametrize(
-    ("phase", "attached", "held"),
+    ("phase", "attached", "in_use"),
     [
         (Phase.INTENT, UNTOUCHED, True),
         (Phase.ATTACHED, UNTOUCHED, True),
@@ -322,7 +322,7 @@ BACK = replace(TOUCHED, home=True)
         (Phase.FAILED, UNTOUCHED, False),
         (Phase.FAILED, TOUCHED, True),
         (Phase.FAILED, BACK, False),
-        (Phase.HOME, BACK, False),
+        (Phase.RESTORED, BACK, False),
     ],
     ids=[
         "attach begins", "attached and not moved", "in the pod", "detach begins", "just restored",
@@ -330,7 +330,7 @@ BACK = replace(TOUCHED, home=True)
     ],
 )  # fmt: skip
 def test_device_that_is_not_restored_on_the_host_is_in_use(
-    state: StatePaths, phase: Phase, attached: AttachedDevice, held: bool  # noqa: FBT001 cases
+    state: StatePaths, phase: Phase, attached: AttachedDevice, in_use: bool  # noqa: FBT001 cases
 ) -> None:  # fmt: skip
     claim = ObjectRef("default", "a", "u1")
     netns = NetnsId("/run/netns/x", 1, 2)
@@ -341,7 +341,7 @@ def test_device_that_is_not_restored_on_the_host_is_in_use(
         used = transaction.in_use().whole
 
     holder = "pod default/train, which has not released it (claim default/a)"
-    assert used == ({"d1": holder} if held else {})
+    assert used == ({"d1": holder} if in_use else {})
 
 
 def test_lock_is_released_if_the_records_cannot_be_opened(state: StatePaths) -> None:

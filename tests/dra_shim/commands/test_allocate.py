@@ -164,7 +164,7 @@ def test_claim_held_by_another_pod_is_refused_with_the_holder(shim: Shim) -> Non
 
     assert done.returncode == 1
     (line,) = lines(done.stderr)
-    assert line.startswith("claim default/fast: held by pod default/train (UID p1); dra-shim ")
+    assert line.startswith("claim default/fast: in use by pod default/train (UID p1); dra-shim ")
 
 
 def test_device_in_use_is_not_allocated_and_the_reason_of_each_device_is_printed(

@@ -214,7 +214,7 @@ def test_json_output_has_the_decision_and_all_checks(shim: Shim) -> None:
     done = shim.explain("--claim", "pair.yaml", "--slices", "a4.json", "--output", "json")
 
     found = json.loads(done.stdout)
-    assert (found["met"], found["why"]) == (True, [])
+    assert (found["allocatable"], found["reasons"]) == (True, [])
     assert found["decision"][1] == {
         "claim": "ml/pair", "request": "nic", "driver": "dra.net", "pool": "gke-a4-0",
         "device": "pci-0000-11-00-0", "adminAccess": False, "shareID": "", "consumedCapacity": {},
@@ -227,7 +227,7 @@ def test_json_output_has_the_decision_and_all_checks(shim: Shim) -> None:
         "check": "matchAttribute resource.kubernetes.io/pcieRoot",
         "outcome": "passed",
         "text": 'is "pci0000:10"',
-        "saw": {"resource.kubernetes.io/pcieRoot": '"pci0000:10"'},
+        "values": {"resource.kubernetes.io/pcieRoot": '"pci0000:10"'},
     }
 
 

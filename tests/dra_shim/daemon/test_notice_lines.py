@@ -55,7 +55,7 @@ LINES: dict[LogNotice, tuple[str, str, dict[str, object]]] = {
     prepare.PodSuperseded(CLAIM, POD, (CLAIM,)): (
         "warning",
         "pods wait for a claim that is recorded for an earlier pod",
-        {"claim": "ai/fast", "pods": ["ai/fast"], "recorded_for": "ai/train"},
+        {"claim": "ai/fast", "pods": ["ai/fast"], "recorded_pod": "ai/train"},
     ),
     prepare.ProfileReleased(CLAIM): ("info", "profiles released", {"claim": "ai/fast"}),
     prepare.ProfileReleaseFailed("claim-1", "no"): (
@@ -104,14 +104,14 @@ LINES: dict[LogNotice, tuple[str, str, dict[str, object]]] = {
     discovery.DeviceRecovered("nic"): ("info", "device healthy", {"device": "nic"}),
     discovery.ScanFailed(DOWN, 1.23): ("error", "node scan failed", LATE),
     discovery.ScanHung("sysfs", 10.0): (
-        "error", "node scan hangs in the kernel", {"doing": "sysfs", "s": 10.0},
+        "error", "node scan hangs in the kernel", {"step": "sysfs", "hung_s": 10.0},
     ),
     discovery.EventSourceLost("rtnetlink", BUG): (
         "warning", "event source lost", {"source": "rtnetlink", "reason": "oops"},
     ),
-    discovery.TcxFileUnreadable(BUG): (
+    discovery.PrivilegedFactsUnreadable(BUG): (
         "warning",
-        "file of TCX programs and links of other namespaces unreadable",
+        "privileged facts of the plugin unreadable",
         {
             "reason": "oops",
             "remedy": "run plugin and shim of one version; the previous content stays valid",
@@ -146,7 +146,7 @@ LINES: dict[LogNotice, tuple[str, str, dict[str, object]]] = {
     ),
     web.PageFailed("/metrics", BUG): ("error", "page failed", {"path": "/metrics", **TRACE}),
     WorkerFailed("web", BUG, 1.0): (
-        "error", "worker failed", {"part": "web", "retry_s": 1.0, **TRACE},
+        "error", "worker failed", {"worker": "web", "retry_s": 1.0, **TRACE},
     ),
 }  # fmt: skip
 

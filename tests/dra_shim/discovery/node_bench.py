@@ -136,11 +136,11 @@ class Bench:
         with AllocationStore(self.state.allocations) as store:
             store.remove(CLAIM.uid)
 
-    def attach(self, *devices: Device, home: bool = False) -> None:
+    def attach(self, *devices: Device, restored: bool = False) -> None:
         """Write the plugin's record of devices that are in the pod, or restored on the host."""
-        phase = Phase.HOME if home else Phase.ATTACHED
+        phase = Phase.RESTORED if restored else Phase.ATTACHED
         attached = tuple(
-            AttachedDevice("nic", device, snapshot=SNAPSHOT, snapshot_s=1, home=home)
+            AttachedDevice("nic", device, snapshot=SNAPSHOT, snapshot_s=1, restored=restored)
             for device in devices
         )
         with AttachmentStore(self.state.attachments) as store:
@@ -151,12 +151,12 @@ class Bench:
         *devices: Device,
         share_id: str = "",
         phase: Phase = Phase.FAILED,
-        home: bool = False,
+        restored: bool = False,
     ) -> None:
         """Write the plugin's record of devices that could not be attached or detached."""
         failed = tuple(
             AttachedDevice(
-                "nic", device, snapshot=SNAPSHOT, snapshot_s=1, share_id=share_id, home=home
+                "nic", device, snapshot=SNAPSHOT, snapshot_s=1, share_id=share_id, restored=restored
             )
             for device in devices
         )

@@ -12,7 +12,8 @@ from dra_shim.discovery.schedule import DEBOUNCE_S, MAX_DELAY_S
 from dra_shim.pool import NO_CARRIER, NO_RDMA, HealthReport
 from dranet_nri.component.files import FileSystem
 from dranet_nri.inventory import HostFacts, RdmaDeviceFacts, RdmaPortFacts
-from dranet_nri.state import tcx
+from dranet_nri.state import privileged_facts
+from dranet_nri.state.privileged_facts import PrivilegedFacts
 from tests.dra_shim.discovery.node_bench import RESCAN_S, Bench, facts_with
 from tests.dra_shim.resourceslice.pools import function, nic
 from tests.dranet_nri.nri.stub.plugin_bench import finish
@@ -54,8 +55,8 @@ def test_tcx_programs_from_the_plugins_file_are_published(bench: Bench) -> None:
     async def scenario() -> None:
         async with bench.running():
             assert dict((await bench.device("a")).attributes)["dra.net/ebpf"] is False
-            facts = tcx.PrivilegedFacts({index: ("count",)})
-            tcx.store(FileSystem(), bench.state.run, tcx.encoded(facts))
+            facts = PrivilegedFacts({index: ("count",)})
+            privileged_facts.store(FileSystem(), bench.state.run, privileged_facts.encoded(facts))
             await bench.rest(RESCAN_S)
             published = dict((await bench.device("a")).attributes)
             assert (published["dra.net/ebpf"], published["dra.net/tcxProgramNames"]) == (

@@ -131,7 +131,7 @@ def test_device_with_a_failed_attachment_is_unhealthy_until_it_is_attached_again
 
 
 @pytest.mark.parametrize(
-    ("phase", "share_id", "home"),
+    ("phase", "share_id", "restored"),
     [
         (Phase.FAILED, "a-share", False),
         (Phase.FAILED, "", True),
@@ -140,11 +140,11 @@ def test_device_with_a_failed_attachment_is_unhealthy_until_it_is_attached_again
     ],
 )
 def test_failure_of_a_share_or_other_phase_does_not_make_a_device_unhealthy(
-    bench: Bench, phase: Phase, share_id: str, *, home: bool
+    bench: Bench, phase: Phase, share_id: str, *, restored: bool
 ) -> None:
     async def scenario() -> None:
         async with bench.running():
-            bench.fail(await bench.device(PCI), share_id=share_id, phase=phase, home=home)
+            bench.fail(await bench.device(PCI), share_id=share_id, phase=phase, restored=restored)
             await bench.settle()
 
             assert (await bench.health())[PCI] is True
@@ -165,14 +165,14 @@ def test_failed_attachment_record_makes_attached_devices_unhealthy(bench: Bench)
     with pytest.raises(RefusedError):
         again.attach((desired,))
 
-    with AttachmentStore(bench.state.attachments) as store, RecordCache(bench.state) as held:
+    with AttachmentStore(bench.state.attachments) as store, RecordCache(bench.state) as cache:
         store.put(again.journal.records[DATA])
-        held.read_changes()
-        assert held.attach_failures() == {}, "no device was attached yet"
+        cache.read_changes()
+        assert cache.attach_failures() == {}, "no device was attached yet"
 
         store.put(node.journal.records[DATA])
-        held.read_changes()
-        assert held.attach_failures() == {
+        cache.read_changes()
+        assert cache.attach_failures() == {
             name: failure_of(node).message for name in ("nic-1", "nic-2")
         }
 
@@ -206,7 +206,7 @@ def test_device_not_yet_restored_on_the_host_counts_as_in_a_pod(bench: Bench) ->
             await bench.settle()
             assert bench.published[-1] == ["a", PCI]
 
-            bench.attach(here, home=True)
+            bench.attach(here, restored=True)
             await bench.settle()
             assert bench.published[-1] == [PCI]
 

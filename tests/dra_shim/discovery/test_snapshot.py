@@ -42,7 +42,7 @@ def hca(name: str, state: str = "ACTIVE") -> RdmaDeviceFacts:
     )
 
 
-HELD = Device(
+RECORDED = Device(
     PCI,
     DeviceKey("pci", PF, "eth1", PF),
     (("dra.net/ifName", "eth1"), ("dra.net/mtu", 9000)),
@@ -74,7 +74,7 @@ def test_rdma_devices_are_counted() -> None:
 
 
 def test_device_in_a_pod_keeps_its_last_facts_and_has_unknown_health() -> None:
-    found = view(HostFacts((function(),)), HELD)
+    found = view(HostFacts((function(),)), RECORDED)
 
     assert found.devices[PCI].attribute("dra.net/mtu") == 9000
     assert found.devices[PCI].attribute("dra.net/pciAddress") == PF
@@ -83,27 +83,27 @@ def test_device_in_a_pod_keeps_its_last_facts_and_has_unknown_health() -> None:
 
 
 def test_virtual_device_in_a_pod_is_published_from_its_record() -> None:
-    held = Device("mv0", DeviceKey("", "", "mv0"), (("dra.net/ifName", "mv0"),))
+    recorded = Device("mv0", DeviceKey("", "", "mv0"), (("dra.net/ifName", "mv0"),))
 
-    found = view(HostFacts(), held)
+    found = view(HostFacts(), recorded)
 
-    assert found.devices == {"mv0": held}
+    assert found.devices == {"mv0": recorded}
     assert found.health[0].healthy is None
 
 
 def test_recorded_device_on_the_host_has_its_current_facts() -> None:
-    found = view(HostFacts((function(),), (nic("eth1"),)), HELD)
+    found = view(HostFacts((function(),), (nic("eth1"),)), RECORDED)
 
     assert found.devices[PCI].attribute("dra.net/mtu") == 1500
     assert found.health == (DeviceHealth(NODE, PCI, healthy=True),)
 
 
 def test_rdma_device_on_the_host_gives_the_health_of_its_device() -> None:
-    held = Device(PCI, DeviceKey("pci", PF, "ib0", PF), (), ("mlx5_0",))
+    recorded = Device(PCI, DeviceKey("pci", PF, "ib0", PF), (), ("mlx5_0",))
     facts = HostFacts((function(),), (), (hca("mlx5_0", "DOWN"),))
 
-    assert view(facts, held).unhealthy == {PCI: PORT_DOWN}
-    assert view(HostFacts((function(),), (), (hca("mlx5_0"),)), held).health[0].healthy is True
+    assert view(facts, recorded).unhealthy == {PCI: PORT_DOWN}
+    assert view(HostFacts((function(),), (), (hca("mlx5_0"),)), recorded).health[0].healthy is True
 
 
 def test_former_rdma_device_is_kept_for_functions_only() -> None:
@@ -111,7 +111,7 @@ def test_former_rdma_device_is_kept_for_functions_only() -> None:
     facts = HostFacts((function(),), (nic("eth1"),))
     former = replace(view(facts).allocatable[PCI], rdma_devices=("mlx5_0",))
 
-    assert with_rdma((former, HELD, software)) == {PCI: former}
+    assert with_rdma((former, RECORDED, software)) == {PCI: former}
     found = snapshot_of(NODE, facts, (), ALL, last_with_rdma=with_rdma((former,)))
     assert found.allocatable == {PCI: former}
     assert found.unhealthy == {PCI: NO_RDMA}
@@ -121,15 +121,15 @@ def test_former_rdma_device_is_kept_for_functions_only() -> None:
 
 @pytest.mark.parametrize(("port", "unhealthy"), [(0, {}), (1, {PCI: PORT_DOWN})])
 def test_each_infiniband_port_has_its_own_health(port: int, unhealthy: dict[str, str]) -> None:
-    held = Device(PCI, DeviceKey("pci", PF, "ib0", PF, port=port), (), ("mlx5_0",))
+    recorded = Device(PCI, DeviceKey("pci", PF, "ib0", PF, port=port), (), ("mlx5_0",))
     up, down = (hca("mlx5_0", entry).ports[0] for entry in ("ACTIVE", "DOWN"))
     both = replace(hca("mlx5_0"), ports=(up, replace(down, number=2)))
 
-    assert view(HostFacts((function(),), (), (both,)), held).unhealthy == unhealthy
+    assert view(HostFacts((function(),), (), (both,)), recorded).unhealthy == unhealthy
 
 
 def test_vanished_hardware_of_a_pod_is_published_and_tainted() -> None:
-    found = view(HostFacts(), HELD)
+    found = view(HostFacts(), RECORDED)
 
     assert [(device.name, device.taints[0].value) for device in found.resources.devices] == [
         (PCI, VANISHED)
@@ -142,9 +142,9 @@ def test_vanished_hardware_of_a_pod_is_published_and_tainted() -> None:
 def test_hardware_of_a_pod_without_a_driver_is_published_and_tainted(driver: str) -> None:
     function_alone = HostFacts((replace(function(), driver=driver),))
 
-    found = view(function_alone, HELD)
+    found = view(function_alone, RECORDED)
 
-    assert found.devices == {PCI: HELD}
+    assert found.devices == {PCI: RECORDED}
     assert [(device.name, device.taints[0].value) for device in found.resources.devices] == [
         (PCI, NO_DRIVER)
     ]
@@ -155,9 +155,9 @@ def test_hardware_of_a_pod_without_a_driver_is_published_and_tainted(driver: str
 
 
 def test_missing_rdma_device_of_a_pod_is_reported_as_unhealthy() -> None:
-    held = Device(PCI, DeviceKey("pci", PF, "", PF), (("dra.net/rdma", True),), ("mlx5_0",))
+    recorded = Device(PCI, DeviceKey("pci", PF, "", PF), (("dra.net/rdma", True),), ("mlx5_0",))
 
-    found = view(HostFacts((function(),), all_rdma=True), held)
+    found = view(HostFacts((function(),), all_rdma=True), recorded)
 
     assert found.unhealthy == {PCI: NO_RDMA}
     assert found.health[0] == DeviceHealth(
@@ -172,8 +172,8 @@ def test_failed_attachment_is_unhealthy_with_the_plugins_message_and_no_taint() 
     )
     facts = HostFacts((function(),))
 
-    found = snapshot_of(NODE, facts, (HELD,), choice, attach_failures=failing)
-    gone = snapshot_of(NODE, HostFacts(), (HELD,), choice, attach_failures=failing)
+    found = snapshot_of(NODE, facts, (RECORDED,), choice, attach_failures=failing)
+    gone = snapshot_of(NODE, HostFacts(), (RECORDED,), choice, attach_failures=failing)
 
     assert found.health == (DeviceHealth(NODE, PCI, healthy=False, message=failing[PCI]),)
     assert found.resources.devices[0].taints == ()
@@ -212,7 +212,7 @@ def test_pf_and_its_vf_share_one_counter() -> None:
 def test_filter_applies_to_devices_in_pods() -> None:
     choice = DeviceSelection(filter='attributes["dra.net/mtu"].IntValue < 9000')
 
-    found = view(HostFacts((function(),)), HELD, choice=choice)
+    found = view(HostFacts((function(),)), RECORDED, choice=choice)
 
     assert found.devices == {}
     assert found.excluded == ((PCI, "dropped by --filter"),)
@@ -245,7 +245,7 @@ def test_unsafe_device_cannot_be_prepared() -> None:
 
 
 def test_device_held_by_a_pod_can_be_prepared() -> None:
-    assert view(HostFacts((function(),)), HELD).allocatable[PCI].key.name == "eth1"
+    assert view(HostFacts((function(),)), RECORDED).allocatable[PCI].key.name == "eth1"
 
 
 def test_veths_are_dropped_by_the_default_filter() -> None:
@@ -341,9 +341,9 @@ def test_hardware_is_distinguished_from_virtual_devices_of_pods(
 
 
 def test_virtual_device_with_rdma_counts_as_hardware() -> None:
-    held = Device("dummy0", DeviceKey("", "", "dummy0"), rdma_devices=("siw0",))
+    recorded = Device("dummy0", DeviceKey("", "", "dummy0"), rdma_devices=("siw0",))
 
-    found = view(HostFacts(), held, choice=DeviceSelection(filter="", exclude=("dummy*",)))
+    found = view(HostFacts(), recorded, choice=DeviceSelection(filter="", exclude=("dummy*",)))
 
     assert found.hardware == {"dummy0"}
     assert not found.dropped
@@ -381,8 +381,8 @@ def test_numa_node_is_published_as_a_list_if_lists_are_enabled(
 
     found = view(facts, choice=replace(ALL, numa_lists=lists))
 
-    (offer,) = found.resources.devices
-    assert offer.attribute(NUMA_NODE) == published
+    (slice_device,) = found.resources.devices
+    assert slice_device.attribute(NUMA_NODE) == published
     assert found.devices[PCI].attribute(NUMA_NODE) == 1
 
 

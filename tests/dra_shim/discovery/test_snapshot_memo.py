@@ -116,7 +116,7 @@ def rdma_of(address: str, state: str, layer: str, named: str) -> RdmaDeviceFacts
     return RdmaDeviceFacts(f"rdma-{address[5:7]}", *parent, ports=(port,))
 
 
-def held(address: str) -> Device:
+def recorded_device(address: str) -> Device:
     """Return a device that a pod has, as its record describes it."""
     name = "pci-" + address.replace(":", "-").replace(".", "-")
     return Device(name, DeviceKey("pci", address, "gone0", address), (("dra.net/mtu", 9000),))
@@ -175,7 +175,9 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(facts_changed, default_routes=routes.map(tuple)),
     st.builds(facts_changed, policy_routes=rules.map(tuple)),
     st.builds(
-        lambda addresses: lambda node: replace(node, recorded=tuple(map(held, addresses))),
+        lambda addresses: (
+            lambda node: replace(node, recorded=tuple(map(recorded_device, addresses)))
+        ),
         st.lists(st.sampled_from(ADDRESSES), unique=True, max_size=2),
     ),
 )
@@ -208,21 +210,21 @@ def test_devices_with_unchanged_facts_are_the_same_objects() -> None:
 
     second = snapshot(changed, SELECTIONS[1], Uplinks(), memo)
 
-    before = {offer.name: offer for offer in first.resources.devices}
-    after = {offer.name: offer for offer in second.resources.devices}
+    before = {slice_device.name: slice_device for slice_device in first.resources.devices}
+    after = {slice_device.name: slice_device for slice_device in second.resources.devices}
     assert len(after) > len(ADDRESSES)
-    assert [name for name, offer in after.items() if offer is not before[name]] == [
+    assert [name for name, slice_device in after.items() if slice_device is not before[name]] == [
         "pci-0000-8b-00-0"
     ]
 
 
 def test_device_in_a_pod_is_published_with_its_changed_health() -> None:
     memo, vf = Memo(), ADDRESSES[-1]
-    unbound = Node(HostFacts((function(vf, driver=""),)), (held(vf),))
+    unbound = Node(HostFacts((function(vf, driver=""),)), (recorded_device(vf),))
     vanished = replace(unbound, facts=HostFacts())
 
     unhealthy = [
-        [taint.value for offer in view.resources.devices for taint in offer.taints]
+        [taint.value for slice_device in view.resources.devices for taint in slice_device.taints]
         for view in (snapshot(node, SELECTIONS[1], Uplinks(), memo) for node in (unbound, vanished))
     ]
 

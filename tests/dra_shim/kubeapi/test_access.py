@@ -22,6 +22,7 @@ from dra_shim.kubeapi import (
     UnavailableError,
     in_cluster,
 )
+from dra_shim.kubeapi.ca_file import CaFile
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from dranet_nri.errors import InvalidValueError
 from tests.capability import lacking
@@ -211,6 +212,32 @@ def test_server_is_reached_through_the_proxy_of_the_environment(
     assert [request.headers["host"] for request in server.requests] == ["server.invalid"]
 
 
+@pytest.mark.parametrize(
+    ("direct", "connects"),
+    [
+        ("10.0.0.1,127.0.0.0/8", True),
+        ("example.com,::1/128, 127.0.0.1", True),
+        ("10.96.0.0/12,127.1.0.0/16", False),
+    ],
+)
+def test_server_in_a_network_of_no_proxy_is_reached_directly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direct: str, *, connects: bool
+) -> None:
+    server = FakeApiServer()
+
+    async def scenario() -> None:
+        async with served(server) as url:
+            monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
+            monkeypatch.setenv("no_proxy", direct)
+            api = ApiClient(HttpClient(from_kubeconfig(kubeconfig(tmp_path, url))))
+            await asyncio.gather(api.list(NODE), return_exceptions=True)
+            await api.close()
+
+    finish(scenario())
+
+    assert len(server.requests) == int(connects)
+
+
 def test_credential_plugin_runs_once(tmp_path: Path) -> None:
     answer = json.dumps({"status": {"token": "printed"}})
     runs = tmp_path / "runs"
@@ -307,6 +334,49 @@ def test_token_is_sent_only_to_a_server_with_a_certificate_of_the_ca(
         with pytest.raises(UnavailableError, match="certificate verify failed"):
             finish(scenario())
     assert len(server.requests) == int(trusted)
+
+
+def test_ca_of_a_rotation_is_trusted_by_the_next_connection(account: Path) -> None:
+    self_signed(account, "ca.crt")
+    certificate, key = self_signed(account, "new.crt")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    server = FakeApiServer()
+
+    async def scenario() -> None:
+        async with served(server, tls=tls) as url:
+            port = url.rpartition(":")[2]
+            environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
+            api = ApiClient(HttpClient(in_cluster(environ, account)))
+            try:
+                with pytest.raises(UnavailableError, match="certificate verify failed"):
+                    await api.list(NODE)
+                certificate.replace(account / "ca.crt")
+                await api.list(NODE)
+            finally:
+                await api.close()
+
+    finish(scenario())
+
+    assert len(server.requests) == 1
+
+
+def test_ca_file_without_certificates_changes_nothing(account: Path) -> None:
+    self_signed(account, "ca.crt")
+    authority = CaFile(account / "ca.crt")
+    first = authority.context()
+
+    (account / "ca.crt").write_text("no certificate")
+    invalid = authority.context()
+    (account / "ca.crt").unlink()
+    missing = authority.context()
+    self_signed(account, "ca.crt")
+    again = authority.context()
+
+    assert first is invalid is missing
+    assert again is not first
+    assert authority.context() is again
+    assert len(again.get_ca_certs()) == 1
 
 
 BOOKMARK = b'{"type":"BOOKMARK","object":{"kind":"Node","metadata":{"resourceVersion":"2"}}}\n'

@@ -59,8 +59,8 @@ def saved(tmp_path: Path) -> Path:
     directory.mkdir()
     for name, text in nodes().items():
         (directory / f"{name}.json").write_text(text)
-    held = claim("pair-x", "train-0", GPU, NIC)
-    (directory / "claims.json").write_text(json.dumps(held))
+    allocated = claim("pair-x", "train-0", GPU, NIC)
+    (directory / "claims.json").write_text(json.dumps(allocated))
     (directory / "pods.json").write_text(json.dumps({"items": [driver_pod("dgx-h100")]}))
     (directory / "classes.yaml").write_text(CLAIMS)
     return directory
@@ -95,8 +95,8 @@ def test_status_shows_nodes_version_and_holder(saved: Path) -> None:
     lines = [line.split() for line in ended.stdout.splitlines()]
     row = "dgx-h100 0.1.0 yes 12 11 1 0 7 of 8 free"
     assert row.split() in lines
-    held = "dgx-h100 pci-0000-18-00-0 ibp24s0 mlx5_0 held ml/train-0"
-    assert held.split() in lines
+    allocated = "dgx-h100 pci-0000-18-00-0 ibp24s0 mlx5_0 allocated ml/train-0"
+    assert allocated.split() in lines
     assert ended.returncode == 0
 
 
@@ -149,8 +149,10 @@ def test_walkthrough_shows_what_free_prints(tmp_path: Path) -> None:
     for name in ("node-a", "node-b"):
         text = nodes()["dgx-h100"].replace("dgx-h100", name)
         (tmp_path / f"{name}.json").write_text(text)
-        held = claim(name, "train", *((driver, name, device) for driver, _, device in (GPU, NIC)))
-        (tmp_path / f"claim-{name}.json").write_text(json.dumps(held))
+        allocated = claim(
+            name, "train", *((driver, name, device) for driver, _, device in (GPU, NIC))
+        )
+        (tmp_path / f"claim-{name}.json").write_text(json.dumps(allocated))
 
     printed = run(tmp_path, "free").stdout
 
@@ -159,8 +161,8 @@ def test_walkthrough_shows_what_free_prints(tmp_path: Path) -> None:
 
 
 def test_free_pairs_a_gpu_only_with_a_nic_of_the_same_root(saved: Path) -> None:
-    held = [claim("a", "p", GPU), claim("b", "q", (*NIC[:2], "pci-0000-40-00-0"))]
-    (saved / "claims.json").write_text(json.dumps({"items": held}))
+    allocated = [claim("a", "p", GPU), claim("b", "q", (*NIC[:2], "pci-0000-40-00-0"))]
+    (saved / "claims.json").write_text(json.dumps({"items": allocated}))
 
     assert run(saved, "free", "dgx-h100").stdout.startswith("6 of 8 GPU+NIC pairs")
 
@@ -173,7 +175,7 @@ def test_topology_shows_the_matrix_and_the_holder(saved: Path) -> None:
     assert matrix[:3] == ["GPU0", "X", "NODE"]
     # Storage NICs are at roots of their own, and sorted among the others.
     assert matrix[9:].count("ROOT") == 1
-    assert rows["NIC0"][-2:] == ["held", "ml/train-0"]
+    assert rows["NIC0"][-2:] == ["allocated", "ml/train-0"]
     relations = json.loads(run(saved, "topology", "dgx-h100", "-o", "json").stdout)["relations"]
     assert {relations["GPU0"][f"NIC{index}"] for index in range(12)} == {"ROOT", "NODE", "SYS"}
 

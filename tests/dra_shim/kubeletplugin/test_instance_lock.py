@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,19 @@ def test_lock_of_a_killed_process_is_free(node: Node) -> None:
     with child:
         asyncio.run(run())
     assert waiting_for == ["pod dra-net-x7, pid 12"]
+
+
+def test_full_disk_prevents_no_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(ENOSPC, "No space left on device")
+
+    async def run() -> bool:
+        async with only_instance(tmp_path / "lock", "pod one", print):
+            return True
+
+    monkeypatch.setattr(Path, "write_text", full)
+
+    assert asyncio.run(run())
 
 
 def test_error_of_a_lock_names_the_directory(tmp_path: Path) -> None:

@@ -88,10 +88,10 @@ def test_unattachable_device_is_not_published_without_taints(
 def test_shared_device_has_its_speed_as_bandwidth() -> None:
     resources = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"}))
 
-    (offer,) = resources.devices
+    (slice_device,) = resources.devices
     policy = Policy(Fraction(), (), Fraction(), None, Fraction(10**6))
-    assert offer.shared
-    assert offer.capacity == (Capacity("dra.net/bandwidth", Fraction(10**11), policy),)
+    assert slice_device.shared
+    assert slice_device.capacity == (Capacity("dra.net/bandwidth", Fraction(10**11), policy),)
     assert resources.features == {Feature.SHARING}
 
 
@@ -101,17 +101,19 @@ def test_shared_device_has_its_speed_as_bandwidth() -> None:
     ids=["nothing", "some", "less than is counted"],
 )
 def test_share_consumes_the_requested_bandwidth(requested: dict[str, int], amount: int) -> None:
-    (offer,) = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"})).devices
+    (slice_device,) = driver_resources(
+        NODE, [device("a", linkSpeed=100_000)], frozenset({"a"})
+    ).devices
     shares = tuple((name, Fraction(number)) for name, number in requested.items())
 
-    assert share_of(offer, shares).amounts == (("dra.net/bandwidth", Fraction(amount)),)
+    assert share_of(slice_device, shares).amounts == (("dra.net/bandwidth", Fraction(amount)),)
 
 
 @pytest.mark.parametrize("speed", [{}, {"linkSpeed": "fast"}], ids=["unknown", "odd"])
 def test_shared_device_without_a_speed_has_no_capacity(speed: dict[str, str]) -> None:
-    (offer,) = driver_resources(NODE, [device("a", **speed)], frozenset({"a"})).devices
+    (slice_device,) = driver_resources(NODE, [device("a", **speed)], frozenset({"a"})).devices
 
-    assert (offer.shared, offer.capacity) == (True, ())
+    assert (slice_device.shared, slice_device.capacity) == (True, ())
 
 
 def test_capacity_counts_against_the_attribute_limit() -> None:
@@ -137,17 +139,17 @@ def test_pf_consumes_the_counters_of_all_its_vfs() -> None:
 
 def test_pf_and_vfs_are_allocated_exclusively() -> None:
     resources = driver_resources(NODE, CARD, physical=PHYSICAL)
-    supply = PoolSet((Stand("dra.net", NODE, resources.devices, resources.counters),))
+    pool_set = PoolSet((Stand("dra.net", NODE, resources.devices, resources.counters),))
 
     def requested(*names: str) -> NamedClaim:
         return claim(
             *(exactly(name, 1, f'device.attributes["dra.net"].n == "{name}"') for name in names)
         )
 
-    assert given(supply, requested("vf-0", "vf-1")) == [("vf-0", "vf-0"), ("vf-1", "vf-1")]
-    assert given(supply, requested("pf")) == [("pf", "pf")]
-    assert refused(supply, requested("pf", "vf-1"))
-    assert refused(supply, requested("vf-1", "pf"))
+    assert given(pool_set, requested("vf-0", "vf-1")) == [("vf-0", "vf-0"), ("vf-1", "vf-1")]
+    assert given(pool_set, requested("pf")) == [("pf", "pf")]
+    assert refused(pool_set, requested("pf", "vf-1"))
+    assert refused(pool_set, requested("vf-1", "pf"))
 
 
 def test_pf_and_vfs_exclude_each_other_without_counters() -> None:

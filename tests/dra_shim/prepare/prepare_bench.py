@@ -102,7 +102,7 @@ def attach(state: StatePaths, claim: ObjectRef, pod: ObjectRef, device: str, pha
                 "sandbox1",
                 NetnsId("/run/netns/x", 1, 2),
                 phase,
-                (AttachedDevice("nic", nic(device), home=phase is Phase.HOME),),
+                (AttachedDevice("nic", nic(device), restored=phase is Phase.RESTORED),),
             )
         )
 

@@ -186,6 +186,15 @@ def test_pod_on_the_host_network_can_have_admin_access() -> None:
 # --------------------------------------------------------------------------- the record
 
 
+@pytest.mark.parametrize("name", ["bandwidth", "dra.net/bandwidth"])
+def test_share_has_its_bandwidth_by_either_form_of_the_name(name: str) -> None:
+    share = result("a", "nic", shareID="5a", consumedCapacity={name: "20G"})
+
+    (device,) = recorded(claim(share), a=HCA).devices
+
+    assert device.bandwidth == 20 * 10**9
+
+
 def test_devices_are_recorded_with_facts_and_allocation() -> None:
     consumed = {"dra.net/bandwidth": "20G", "dra.net/a": "1500m", "dra.net/b": 0}
     share = result("a", "rdma", shareID="5a", consumedCapacity=consumed)

@@ -72,7 +72,7 @@ def test_next_pod_waits_for_the_closed_gate_of_the_last(
     bench.cluster.add("nics", "u1", "b", pod="next", pod_uid="p2")  # allocated anew as well
 
     (waits,) = bench.prepare_until_timeout(claim)
-    attach(bench.state, claim, POD, "a", Phase.HOME)  # closing the gate comes first
+    attach(bench.state, claim, POD, "a", Phase.RESTORED)  # closing the gate comes first
     (answer,) = bench.prepare(claim)
 
     assert waits.error == "claim ai/nics: pod ai/train has not released its devices"

@@ -28,9 +28,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def test_pf_and_vf_are_refused_while_the_other_is_in_a_pod(
     bench: Bench, first: str, second: str
 ) -> None:
-    held = bench.cluster.add("held", "u1", first)
+    allocated = bench.cluster.add("allocated", "u1", first)
     other_claim = bench.cluster.add("wanted", "u2", second, pod="other", pod_uid="p2")
-    assert bench.prepare(held)[0].error == ""
+    assert bench.prepare(allocated)[0].error == ""
 
     assert bench.error(other_claim) == (
         f"device {second}: a PF and its functions exclude each other, and {first} is in use by "
@@ -38,7 +38,7 @@ def test_pf_and_vf_are_refused_while_the_other_is_in_a_pod(
     )
     assert bench.record(other_claim) is None
 
-    assert asyncio.run(bench.preparer.unprepare([held])) == {"u1": ""}
+    assert asyncio.run(bench.preparer.unprepare([allocated])) == {"u1": ""}
     assert bench.prepare(other_claim)[0].error == ""
 
 
@@ -49,7 +49,7 @@ def test_vfs_and_other_cards_do_not_exclude_each_other(bench: Bench) -> None:
 
 
 def test_admin_access_claim_is_not_refused(bench: Bench) -> None:
-    bench.prepare(bench.cluster.add("held", "u1", VF))
+    bench.prepare(bench.cluster.add("allocated", "u1", VF))
     watches = bench.cluster.add("watches", "u2", PF, pod="other", pod_uid="p2")
     devices = bench.cluster.claims["watches"]["status"]["allocation"]["devices"]
     devices["results"] = [result(PF, adminAccess=True)]
@@ -58,7 +58,7 @@ def test_admin_access_claim_is_not_refused(bench: Bench) -> None:
 
 
 def test_allocation_of_another_driver_is_adopted(bench: Bench) -> None:
-    bench.prepare(bench.cluster.add("held", "u1", VF))
+    bench.prepare(bench.cluster.add("allocated", "u1", VF))
     running = bench.cluster.add("running", "u2", PF, pod="other", pod_uid="p2")
 
     answer = asyncio.run(bench.preparer.adopt([running], bench.cluster))

@@ -28,13 +28,13 @@ REASON = "the claim does not exist any more"
 NEXT = ObjectRef("ai", "train-2", "p2")
 
 
-class SweepBench(Bench):
-    """A bench with a sweeper, whose time a test lets pass."""
+class CollectorBench(Bench):
+    """A bench with an orphan collector, whose time a test lets pass."""
 
     def __init__(self, tmp_path: Path) -> None:
         super().__init__(StatePaths(tmp_path / "state", tmp_path / "run"))
         self.checkpoint = tmp_path / "dra_manager_state"
-        self.sweeper = OrphanCollector(
+        self.collector = OrphanCollector(
             self.cluster,
             self.preparer,
             self.checkpoint,
@@ -47,11 +47,11 @@ class SweepBench(Bench):
         self.notices.clear()
 
     def collect(self, *after_s: float) -> None:
-        """Sweep, and again after so many seconds each."""
-        asyncio.run(self.sweeper.collect())
+        """Collect orphans, and again after so many seconds each."""
+        asyncio.run(self.collector.collect())
         for seconds in after_s:
             self.clock.pass_time(seconds)
-            asyncio.run(self.sweeper.collect())
+            asyncio.run(self.collector.collect())
 
     def lose(self) -> None:
         """Delete the claim behind everybody's back."""
@@ -75,12 +75,12 @@ class SweepBench(Bench):
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[SweepBench]:
-    with closing(SweepBench(tmp_path)) as made:
+def bench(tmp_path: Path) -> Iterator[CollectorBench]:
+    with closing(CollectorBench(tmp_path)) as made:
         yield made
 
 
-def test_record_of_a_deleted_claim_is_dropped_after_ten_minutes(bench: SweepBench) -> None:
+def test_record_of_a_deleted_claim_is_dropped_after_ten_minutes(bench: CollectorBench) -> None:
     bench.lose()
 
     bench.collect(ORPHAN_S - 1)
@@ -91,7 +91,7 @@ def test_record_of_a_deleted_claim_is_dropped_after_ten_minutes(bench: SweepBenc
     assert bench.notices == [OrphanRemoved(bench.claim, POD, REASON)]
 
 
-def test_record_of_an_existing_claim_is_kept(bench: SweepBench) -> None:
+def test_record_of_an_existing_claim_is_kept(bench: CollectorBench) -> None:
     bench.collect(ORPHAN_S, ORPHAN_S)
 
     assert bench.has_record()
@@ -99,7 +99,7 @@ def test_record_of_an_existing_claim_is_kept(bench: SweepBench) -> None:
 
 
 def test_record_in_the_kubelet_checkpoint_is_kept(
-    bench: SweepBench,
+    bench: CollectorBench,
 ) -> None:
     bench.lose()
     bench.remember(POD)
@@ -111,7 +111,7 @@ def test_record_in_the_kubelet_checkpoint_is_kept(
     assert bench.cluster.reads == []
 
 
-def test_checkpoint_without_the_claim_is_trusted(bench: SweepBench) -> None:
+def test_checkpoint_without_the_claim_is_trusted(bench: CollectorBench) -> None:
     bench.lose()
     bench.checkpoint.write_text('{"Data":"{}"}')
 
@@ -121,7 +121,7 @@ def test_checkpoint_without_the_claim_is_trusted(bench: SweepBench) -> None:
 
 
 @pytest.mark.parametrize("pod", [POD, OTHER_POD])
-def test_record_with_a_device_in_a_pod_is_kept(bench: SweepBench, pod: ObjectRef) -> None:
+def test_record_with_a_device_in_a_pod_is_kept(bench: CollectorBench, pod: ObjectRef) -> None:
     bench.lose()
     attach(bench.state, bench.claim, pod, "a", Phase.ATTACHED)
 
@@ -130,16 +130,16 @@ def test_record_with_a_device_in_a_pod_is_kept(bench: SweepBench, pod: ObjectRef
     assert bench.has_record()
 
 
-def test_record_with_a_restored_device_is_dropped(bench: SweepBench) -> None:
+def test_record_with_a_restored_device_is_dropped(bench: CollectorBench) -> None:
     bench.lose()
-    attach(bench.state, bench.claim, POD, "a", Phase.HOME)
+    attach(bench.state, bench.claim, POD, "a", Phase.RESTORED)
 
     bench.collect(ORPHAN_S)
 
     assert not bench.has_record()
 
 
-def test_unavailable_server_restarts_the_ten_minutes(bench: SweepBench) -> None:
+def test_unavailable_server_restarts_the_ten_minutes(bench: CollectorBench) -> None:
     bench.lose()
     bench.collect(ORPHAN_S - 1)
     bench.cluster.failures = [ApiUnavailableError("refused")]
@@ -152,7 +152,7 @@ def test_unavailable_server_restarts_the_ten_minutes(bench: SweepBench) -> None:
     assert not bench.has_record()
 
 
-def test_claim_found_again_restarts_the_ten_minutes(bench: SweepBench) -> None:
+def test_claim_found_again_restarts_the_ten_minutes(bench: CollectorBench) -> None:
     there = dict(bench.cluster.claims)
     bench.lose()
     bench.collect(ORPHAN_S - 1)
@@ -169,7 +169,7 @@ UNREADABLE: Document = {"metadata": {}}
 
 
 @pytest.mark.parametrize("name", ["an-earlier", "the-last"])
-def test_unreadable_claim_keeps_only_its_record(bench: SweepBench, name: str) -> None:
+def test_unreadable_claim_keeps_only_its_record(bench: CollectorBench, name: str) -> None:
     failing = bench.cluster.add(name, f"u-{name}", name)
     bench.prepare(failing)
     bench.notices.clear()
@@ -190,7 +190,7 @@ def test_unreadable_claim_keeps_only_its_record(bench: SweepBench, name: str) ->
     "cause", [ApiUnavailableError("refused"), OSError(5, "Input/output error")]
 )
 def test_error_of_a_claim_does_not_restart_the_time_of_others(
-    bench: SweepBench, cause: Exception
+    bench: CollectorBench, cause: Exception
 ) -> None:
     failing = bench.cluster.add("an-earlier", "u0", "b")
     bench.prepare(failing)
@@ -205,7 +205,7 @@ def test_error_of_a_claim_does_not_restart_the_time_of_others(
 
 
 def test_record_with_an_unknown_device_location_is_kept(
-    bench: SweepBench,
+    bench: CollectorBench,
 ) -> None:
     bench.lose()
     bench.state.attachments.mkdir(parents=True, exist_ok=True)
@@ -221,7 +221,7 @@ def test_record_with_an_unknown_device_location_is_kept(
     assert not bench.has_record()
 
 
-def test_quarantined_record_keeps_nothing(bench: SweepBench) -> None:
+def test_quarantined_record_keeps_nothing(bench: CollectorBench) -> None:
     bench.lose()
     aside = bench.state.attachments / "quarantine"
     aside.mkdir(parents=True)
@@ -235,10 +235,10 @@ def test_quarantined_record_keeps_nothing(bench: SweepBench) -> None:
 # --------------------------------------------------------------------------- pods in vain
 
 
-@pytest.mark.parametrize("phase", [Phase.HOME, None])
+@pytest.mark.parametrize("phase", [Phase.RESTORED, None])
 @pytest.mark.parametrize("checkpoint", [(), (NEXT,)])
 def test_pod_blocked_by_the_claim_of_another_is_reported_once(
-    bench: SweepBench, phase: Phase | None, checkpoint: tuple[ObjectRef, ...]
+    bench: CollectorBench, phase: Phase | None, checkpoint: tuple[ObjectRef, ...]
 ) -> None:
     if phase is not None:
         attach(bench.state, bench.claim, POD, "a", phase)
@@ -252,7 +252,7 @@ def test_pod_blocked_by_the_claim_of_another_is_reported_once(
     assert bench.has_record()
 
 
-def test_pod_blocked_by_a_share_is_reported(bench: SweepBench) -> None:
+def test_pod_blocked_by_a_share_is_reported(bench: CollectorBench) -> None:
     shared = ObjectRef("ai", "shared", "u2")
     results = [result("hca", shareID="s1")]
     bench.cluster.nics.add("hca")
@@ -270,7 +270,7 @@ def test_pod_blocked_by_a_share_is_reported(bench: SweepBench) -> None:
     assert bench.notices == [PodSuperseded(shared, POD, (NEXT,))]
 
 
-def test_admin_access_claim_blocks_no_pod(bench: SweepBench) -> None:
+def test_admin_access_claim_blocks_no_pod(bench: CollectorBench) -> None:
     only = [result("a", adminAccess=True)]
     admin_claim = ObjectRef("ai", "seen", "u2")
     bench.cluster.claims["seen"] = claim_document("seen", "u2", only, [user("train", "p1")])
@@ -285,7 +285,7 @@ def test_admin_access_claim_blocks_no_pod(bench: SweepBench) -> None:
     assert bench.notices == []
 
 
-def test_device_in_the_earlier_pod_blocks_no_pod(bench: SweepBench) -> None:
+def test_device_in_the_earlier_pod_blocks_no_pod(bench: CollectorBench) -> None:
     attach(bench.state, bench.claim, POD, "a", Phase.ATTACHED)
     bench.hand_on()
 
@@ -294,7 +294,7 @@ def test_device_in_the_earlier_pod_blocks_no_pod(bench: SweepBench) -> None:
     assert bench.notices == []
 
 
-def test_pod_in_the_kubelet_checkpoint_blocks_no_pod(bench: SweepBench) -> None:
+def test_pod_in_the_kubelet_checkpoint_blocks_no_pod(bench: CollectorBench) -> None:
     bench.remember(POD, NEXT)
     bench.hand_on()
 
@@ -303,7 +303,7 @@ def test_pod_in_the_kubelet_checkpoint_blocks_no_pod(bench: SweepBench) -> None:
     assert bench.notices == []
 
 
-def test_reservation_for_the_earlier_pod_blocks_no_pod(bench: SweepBench) -> None:
+def test_reservation_for_the_earlier_pod_blocks_no_pod(bench: CollectorBench) -> None:
     bench.hand_on()
     users = [user(POD.name, POD.uid), user(NEXT.name, NEXT.uid)]
     bench.cluster.claims["nics"]["status"]["reservedFor"] = users
@@ -313,7 +313,7 @@ def test_reservation_for_the_earlier_pod_blocks_no_pod(bench: SweepBench) -> Non
     assert bench.notices == []
 
 
-def test_pod_of_another_node_is_not_reported(bench: SweepBench) -> None:
+def test_pod_of_another_node_is_not_reported(bench: CollectorBench) -> None:
     bench.hand_on(node="node-2")
 
     bench.collect()
@@ -321,7 +321,7 @@ def test_pod_of_another_node_is_not_reported(bench: SweepBench) -> None:
     assert bench.notices == []
 
 
-def test_report_is_withdrawn_when_the_pod_ends(bench: SweepBench) -> None:
+def test_report_is_withdrawn_when_the_pod_ends(bench: CollectorBench) -> None:
     following = bench.hand_on()
     bench.collect()
     following["metadata"]["deletionTimestamp"] = "2026-09-21T14:13:20Z"
@@ -334,7 +334,7 @@ def test_report_is_withdrawn_when_the_pod_ends(bench: SweepBench) -> None:
     ]
 
 
-def test_unavailable_server_withdraws_no_report(bench: SweepBench) -> None:
+def test_unavailable_server_withdraws_no_report(bench: CollectorBench) -> None:
     bench.hand_on()
     bench.collect()
     bench.cluster.failures = [ApiUnavailableError("refused")]
@@ -344,7 +344,7 @@ def test_unavailable_server_withdraws_no_report(bench: SweepBench) -> None:
     assert bench.notices == [PodSuperseded(bench.claim, POD, (NEXT,))]
 
 
-def test_pod_that_gets_the_claim_can_block_the_next(bench: SweepBench) -> None:
+def test_pod_that_gets_the_claim_can_block_the_next(bench: CollectorBench) -> None:
     bench.hand_on()
     bench.collect()
     bench.prepare(bench.claim)
@@ -360,7 +360,7 @@ def test_pod_that_gets_the_claim_can_block_the_next(bench: SweepBench) -> None:
     assert bench.notices == [PodSuperseded(bench.claim, NEXT, (last,))]
 
 
-def test_record_of_the_next_pod_in_the_checkpoint_is_kept(bench: SweepBench) -> None:
+def test_record_of_the_next_pod_in_the_checkpoint_is_kept(bench: CollectorBench) -> None:
     bench.remember(NEXT)
     bench.lose()
 

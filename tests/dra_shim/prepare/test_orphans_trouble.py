@@ -7,7 +7,7 @@ import pytest
 from dra_shim.prepare import NotYetError, OrphanRemoved, OrphanSearchFailed
 from dra_shim.prepare.orphans import COLLECT_INTERVAL_S, ORPHAN_S
 from tests.dra_shim.prepare.prepare_bench import POD
-from tests.dra_shim.prepare.test_orphans import REASON, SweepBench, bench
+from tests.dra_shim.prepare.test_orphans import REASON, CollectorBench, bench
 
 pytestmark = pytest.mark.process
 
@@ -16,7 +16,7 @@ __all__ = ["bench"]
 REFUSAL = NotYetError("may not get resourceclaims")
 
 
-def test_refusing_server_gets_one_request_per_sweep(bench: SweepBench) -> None:
+def test_refusing_server_gets_one_request_per_collection(bench: CollectorBench) -> None:
     bench.prepare(bench.cluster.add("another", "u2", "b"))
     bench.notices.clear()
     bench.cluster.reads.clear()
@@ -28,12 +28,12 @@ def test_refusing_server_gets_one_request_per_sweep(bench: SweepBench) -> None:
     assert len(bench.cluster.reads) == 1
 
 
-def test_failed_sweep_is_reported_and_repeated(bench: SweepBench) -> None:
+def test_failed_collection_is_reported_and_repeated(bench: CollectorBench) -> None:
     bench.lose()
     bench.cluster.failures = [REFUSAL]
 
     async def run() -> None:
-        task = asyncio.create_task(bench.sweeper.run())
+        task = asyncio.create_task(bench.collector.run())
         for _ in range(int(ORPHAN_S / COLLECT_INTERVAL_S) + 2):
             await bench.clock.until_asleep(COLLECT_INTERVAL_S)
             bench.clock.pass_time(COLLECT_INTERVAL_S)
@@ -46,7 +46,7 @@ def test_failed_sweep_is_reported_and_repeated(bench: SweepBench) -> None:
     assert bench.notices == [OrphanSearchFailed(REFUSAL), OrphanRemoved(bench.claim, POD, REASON)]
 
 
-def test_sweep_that_fails_midway_proves_no_orphan(bench: SweepBench) -> None:
+def test_collection_that_fails_midway_proves_no_orphan(bench: CollectorBench) -> None:
     other = bench.cluster.add("another", "u2", "b")
     bench.prepare(other)
     bench.lose()

@@ -45,7 +45,7 @@ class Pool:
     """
 
     store: ProfileStore
-    held: dict[tuple[str, str], Mapping[str, object]] = field(default_factory=dict)
+    in_use: dict[tuple[str, str], Mapping[str, object]] = field(default_factory=dict)
     errors: list[Exception | None] = field(default_factory=list)
     recorded: list[bool] = field(default_factory=list)
     released: list[Mapping[str, object]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Pool:
         assert claim["kind"] == "ResourceClaim"
         self.recorded.append(self.store.get(uid) is not None)
         self._fail()
-        self.held[uid, device.name] = config
+        self.in_use[uid, device.name] = config
         return self.answer
 
     async def runtime_hook(
@@ -77,7 +77,7 @@ class Pool:
         config: Mapping[str, object],
     ) -> Mapping[str, object]:
         assert claim["kind"] == "ResourceClaim"
-        assert (uid, device.name) in self.held
+        assert (uid, device.name) in self.in_use
         assert config == {"profile": "fast", **self.answer}
         assert self.hook is not None
         self._fail()
@@ -87,7 +87,7 @@ class Pool:
         self, device: ProviderDeviceId, claim: ObjectRef, config: Mapping[str, object]
     ) -> None:
         self._fail()
-        self.held.pop((claim.uid, device.name))
+        self.in_use.pop((claim.uid, device.name))
         self.released.append(config)
 
     def _fail(self) -> None:
@@ -190,7 +190,7 @@ def test_cloud_configuration_is_merged_between_profile_and_claim(site: Site) -> 
     assert site.configs() == [
         {"profile": "fast", "interface": {"mtu": 4000, "forwarding": False, "name": "net7"}}
     ]
-    (sent,) = site.pool.held.values()
+    (sent,) = site.pool.in_use.values()
     assert sent == {"profile": "fast", "interface": {"mtu": 4000, "forwarding": False}}
 
 
@@ -264,7 +264,7 @@ def test_profile_of_the_cloud_is_requested_for_a_claim_without_one(site: Site) -
     site.clouds.given = {"profile": "managed", "interface": {"mtu": 4000}}
     site.bench.prepare(site.claim(interface={"forwarding": False}))
 
-    (sent,) = site.pool.held.values()
+    (sent,) = site.pool.in_use.values()
     assert sent == {"profile": "managed", "interface": {"mtu": 4000, "forwarding": False}}
     (config,) = site.configs()
     assert config == {
@@ -277,7 +277,7 @@ def test_profile_of_the_claim_has_precedence_over_that_of_the_cloud(site: Site) 
     site.clouds.given = {"profile": "managed"}
     site.bench.prepare(site.claim(profile="fast"))
 
-    (sent,) = site.pool.held.values()
+    (sent,) = site.pool.in_use.values()
     assert sent == {"profile": "fast"}
 
 
@@ -397,7 +397,7 @@ def test_profile_of_an_ended_claim_is_released_with_its_addresses(site: Site) ->
     site.unprepare()
 
     assert site.release() == (True, [ProfileReleased(CLAIM)])
-    assert (site.pool.held, site.store.claims()) == ({}, ())
+    assert (site.pool.in_use, site.store.claims()) == ({}, ())
     assert site.pool.released == [{"profile": "fast", "interface": {"mtu": 1500, **ADDRESSES}}] * 2
 
 
@@ -414,16 +414,16 @@ def test_recorded_claim_keeps_its_profile(site: Site) -> None:
     site.bench.prepare(site.claim(profile="fast"))
 
     assert site.release() == (True, [])
-    assert len(site.pool.held) == 1
+    assert len(site.pool.in_use) == 1
 
 
 def test_unanswered_profile_request_is_released(site: Site) -> None:
     use = ProfileUse(ProviderDeviceId("a"), "fast", '{"profile": "fast"}')
     site.store.put(ProfileRecord(CLAIM, (use,)))
-    site.pool.held["u1", "a"] = {"profile": "fast"}
+    site.pool.in_use["u1", "a"] = {"profile": "fast"}
 
     assert site.release() == (True, [ProfileReleased(CLAIM)])
-    assert (site.pool.held, site.pool.released) == ({}, [{"profile": "fast"}])
+    assert (site.pool.in_use, site.pool.released) == ({}, [{"profile": "fast"}])
 
 
 def test_failed_release_is_retried(site: Site) -> None:
@@ -434,7 +434,7 @@ def test_failed_release_is_retried(site: Site) -> None:
     assert site.release() == (False, [ProfileReleaseFailed("u1", "down")])
     assert site.store.claims() == ("u1",)
     assert site.release() == (True, [ProfileReleased(CLAIM)])
-    assert site.pool.held == {}
+    assert site.pool.in_use == {}
 
 
 def test_denied_release_is_dropped(site: Site) -> None:

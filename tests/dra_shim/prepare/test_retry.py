@@ -142,7 +142,7 @@ def test_next_pod_of_a_claim_waits_for_the_restore(
     attach(bench.state, claim, POD, "a", Phase.DETACHING)
     bench.cluster.add("nics", "u1", "a", pod="next", pod_uid="p2")
 
-    answer = later(bench, claim, None, lambda: attach(bench.state, claim, POD, "a", Phase.HOME))
+    answer = later(bench, claim, None, lambda: attach(bench.state, claim, POD, "a", Phase.RESTORED))
 
     record = bench.record(claim)
     assert answer.error == ""

@@ -221,8 +221,8 @@ def test_taint_with_an_unknown_effect_has_no_effect() -> None:
 def part(
     name: str, *devices: str, pool: str = "p", generation: int = 1, count: int = 1, node: str = ""
 ) -> ResourceSlice:
-    offers = tuple(SliceDevice("x.y", pool, device) for device in devices)
-    return ResourceSlice(name, "x.y", pool, generation, count, node, offers)
+    slice_devices = tuple(SliceDevice("x.y", pool, device) for device in devices)
+    return ResourceSlice(name, "x.y", pool, generation, count, node, slice_devices)
 
 
 def test_pools_slices_and_devices_are_ordered() -> None:
@@ -239,13 +239,13 @@ def test_pools_slices_and_devices_are_ordered() -> None:
     assert [(pool.driver, pool.name, pool.problem) for pool in found] == [
         ("a.b", "p", ""), ("x.y", "o", ""), ("x.y", "p", ""),
     ]  # fmt: skip
-    assert [offer.name for offer in found[2].devices] == ["z", "d", "c"]
+    assert [slice_device.name for slice_device in found[2].devices] == ["z", "d", "c"]
 
 
 def test_only_the_highest_generation_of_a_pool_is_used() -> None:
     (pool,) = pools_of([part("a", "old", generation=1), part("b", "new", generation=2)], "n")
 
-    assert [offer.name for offer in pool.devices] == ["new"]
+    assert [slice_device.name for slice_device in pool.devices] == ["new"]
     assert pool.problem == ""
 
 
@@ -268,8 +268,8 @@ def test_slices_of_other_nodes_count_only_for_completeness() -> None:
 
     first, second = pools_of([here, there, chosen, part("d", pool="r", node="m")], "n")
 
-    assert ([offer.name for offer in first.devices], first.problem) == (["x"], "")
-    assert [offer.name for offer in second.devices] == ["mine"]
+    assert ([slice_device.name for slice_device in first.devices], first.problem) == (["x"], "")
+    assert [slice_device.name for slice_device in second.devices] == ["mine"]
 
 
 @pytest.mark.parametrize(
@@ -300,13 +300,15 @@ def test_device_can_consume_counters_of_another_slice() -> None:
 def test_devices_of_a_node_are_one_pool() -> None:
     device = Device("eth1", DeviceKey("", "", "eth1"), (("dra.net/ifName", "eth1"),))
 
-    supply = pool_set_of(NodeInventory((device,), {"eth1": "someone"}, (("lo", "loopback"),)), "n")
+    pool_set = pool_set_of(
+        NodeInventory((device,), {"eth1": "someone"}, (("lo", "loopback"),)), "n"
+    )
 
-    assert supply.pools == (
+    assert pool_set.pools == (
         Pool("dra.net", "n", (SliceDevice("dra.net", "n", "eth1", device.attributes),)),
     )
-    assert supply.in_use == {("dra.net", "n", "eth1"): "someone"}
-    assert supply.excluded == (("lo", "loopback"),)
+    assert pool_set.in_use == {("dra.net", "n", "eth1"): "someone"}
+    assert pool_set.excluded == (("lo", "loopback"),)
 
 
 # --------------------------------------------------------------------------- tolerations

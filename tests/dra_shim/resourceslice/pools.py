@@ -1,4 +1,4 @@
-"""Devices, offers and pools, in a word each; and a server that does what a plan says."""
+"""Short constructors of devices, slice devices and pools, and a server that runs a plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -58,7 +58,7 @@ def hca(name: str, *states: str, layer: str = "InfiniBand", netdev: str = "") ->
     return RdmaDeviceFacts(name, ports=tuple(ports))
 
 
-def offers(
+def slice_devices(
     *names: str, taints: Iterable[str] = (), drawn: Iterable[str] = ()
 ) -> tuple[SliceDevice, ...]:
     """Return plain devices; some are tainted, some draw on a counter."""
@@ -80,8 +80,8 @@ def many(number: int, prefix: str = "nic") -> list[str]:
 
 
 def resources(*names: str, **rest: Iterable[str]) -> DriverResources:
-    """Return what a node with these devices offers."""
-    return DriverResources(offers(*names, **rest))
+    """Return the driver resources of a node with these devices."""
+    return DriverResources(slice_devices(*names, **rest))
 
 
 def contents(parts: Sequence[SliceContent]) -> list[tuple[str, int]]:

@@ -57,12 +57,12 @@ async def publisher(
 
 
 def plain(node: str, *names: str) -> DriverResources:
-    """Return what a node with these devices offers."""
+    """Return the driver resources of a node with these devices."""
     return driver_resources(node, [device(name, mtu=1500) for name in names])
 
 
 def rich(node: str) -> DriverResources:
-    """Return what a node with VFs, a shared NIC and a NIC without carrier offers."""
+    """Return those of a node with VFs, a shared NIC and a NIC without carrier."""
     return driver_resources(node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS)
 
 

@@ -14,7 +14,15 @@ from dra_shim.resourceslice.diff import AcceptedSlice
 from dra_shim.resourceslice.documents import new_document, spec_of
 from dra_shim.resourceslice.layout import SliceContent, laid_out, slice_name
 from dra_shim.scheduling.allocator import pools_of
-from tests.dra_shim.resourceslice.pools import NODE, POOL, Server, many, offers, parsed, resources
+from tests.dra_shim.resourceslice.pools import (
+    NODE,
+    POOL,
+    Server,
+    many,
+    parsed,
+    resources,
+    slice_devices,
+)
 
 FIRST, SECOND = slice_name(NODE, 0), slice_name(NODE, 1)
 BIG = many(200)
@@ -57,7 +65,8 @@ def test_first_publication_has_generation_1(server: Server) -> None:
 
 def test_unchanged_slice_is_not_written(server: Server) -> None:
     counted = DriverResources(
-        offers(*BIG, drawn=BIG, taints=BIG[:1]), (CounterValue("pf", "functions", Fraction(1)),)
+        slice_devices(*BIG, drawn=BIG, taints=BIG[:1]),
+        (CounterValue("pf", "functions", Fraction(1)),),
     )
     bring(server, counted)
 
@@ -137,7 +146,7 @@ def test_raised_generation_is_exceeded(server: Server) -> None:
 
 
 def test_slice_of_an_older_driver_is_replaced(server: Server) -> None:
-    part = SliceContent("0-dra.net-node-1-abcde", offers("a"))
+    part = SliceContent("0-dra.net-node-1-abcde", slice_devices("a"))
     server.put(part.name, new_document(POOL, part, spec_of(POOL, part, 4, 1)))
 
     assert bring(server, resources("a", "b")) == [f"create {FIRST}", f"remove {part.name}"]
@@ -147,7 +156,7 @@ def test_slice_of_an_older_driver_is_replaced(server: Server) -> None:
 def test_extra_slice_is_deleted(server: Server) -> None:
     bring(server, resources("a"))
     for name, generation in (("stray", 1), ("old", 0)):
-        part = SliceContent(name, offers("z"))
+        part = SliceContent(name, slice_devices("z"))
         server.put(name, new_document(POOL, part, spec_of(POOL, part, generation, 1)))
 
     assert bring(server, resources("a")) == ["remove stray", "remove old"]
@@ -155,7 +164,7 @@ def test_extra_slice_is_deleted(server: Server) -> None:
 
 
 def test_slice_of_another_pool_does_not_affect_the_generation(server: Server) -> None:
-    part = SliceContent("stray", offers("z"))
+    part = SliceContent("stray", slice_devices("z"))
     pool = replace(POOL, node="pool-9")
     server.put("stray", new_document(pool, part, spec_of(pool, part, 99, 1)))
 
@@ -168,7 +177,7 @@ def test_slice_of_another_pool_does_not_affect_the_generation(server: Server) ->
 
 
 def test_slice_of_another_pool_with_the_same_name_is_replaced(server: Server) -> None:
-    part = SliceContent(FIRST, offers("z"))
+    part = SliceContent(FIRST, slice_devices("z"))
     pool = replace(POOL, node="pool-9")
     server.put(FIRST, new_document(pool, part, spec_of(pool, part, 1, 1)))
 
@@ -228,7 +237,7 @@ def wanted_of(present: set[int], tainted: set[int]) -> DriverResources:
     drawn = names[::50]
     counters = (CounterValue("pf", "functions", Fraction(99)),) if drawn else ()
     unhealthy = {f"nic-{index:03d}" for index in tainted}
-    return DriverResources(offers(*names, taints=unhealthy, drawn=drawn), counters)
+    return DriverResources(slice_devices(*names, taints=unhealthy, drawn=drawn), counters)
 
 
 @given(st.lists(STATES, min_size=1, max_size=5))

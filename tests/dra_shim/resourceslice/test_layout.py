@@ -20,14 +20,14 @@ from dra_shim.resourceslice.layout import (
     slice_name,
 )
 from dranet_nri.model.api_names import parse_subdomain
-from tests.dra_shim.resourceslice.pools import NODE, contents, many, offers, resources
+from tests.dra_shim.resourceslice.pools import NODE, contents, many, resources, slice_devices
 
 FIRST, SECOND, THIRD = (slice_name(NODE, index) for index in range(3))
 
 
 def again(parts: Sequence[SliceContent]) -> Mapping[str, list[str]]:
     """Return the parts as they are once they are published."""
-    return {part.name: [offer.name for offer in part.devices] for part in parts}
+    return {part.name: [slice_device.name for slice_device in part.devices] for part in parts}
 
 
 def test_slice_names_contain_the_node_and_sort() -> None:
@@ -169,7 +169,7 @@ def test_counters_have_their_own_slices(sets: int, slices: list[int]) -> None:
     counters = [CounterValue(f"pf-{i:02d}", "functions", Fraction(4)) for i in range(sets)]
     more = [CounterValue(f"pf-{i:02d}", "others", Fraction(4)) for i in range(sets)]
 
-    parts = laid_out(NODE, DriverResources(offers("a"), (*counters, *more)), {})
+    parts = laid_out(NODE, DriverResources(slice_devices("a"), (*counters, *more)), {})
 
     held = parts[1:]
     assert [part.name for part in held] == [counters_name(NODE, i) for i in range(len(slices))]
@@ -205,9 +205,9 @@ def test_layout_has_each_device_once_within_the_limits(
 def test_layout_cost_is_linear_in_the_devices(monkeypatch: pytest.MonkeyPatch, share: int) -> None:
     calls = [0]
 
-    def counted(offer: SliceDevice) -> bool:
+    def counted(slice_device: SliceDevice) -> bool:
         calls[0] += 1
-        return bool(offer.taints)
+        return bool(slice_device.taints)
 
     monkeypatch.setattr(layout, "_advanced", counted)
     names = many(2048)

@@ -30,9 +30,9 @@ def test_numa_node_is_published_with_near_nodes(number: int, published: object) 
 
 
 def test_numa_node_without_lists_is_a_single_value() -> None:
-    (offer,) = driver_resources(NODE, [on_node(6)]).devices
+    (slice_device,) = driver_resources(NODE, [on_node(6)]).devices
 
-    assert (offer.attribute(NUMA_NODE), offer.lists) == (6, False)
+    assert (slice_device.attribute(NUMA_NODE), slice_device.lists) == (6, False)
 
 
 def test_device_without_a_numa_node_has_no_list() -> None:
@@ -42,11 +42,15 @@ def test_device_without_a_numa_node_has_no_list() -> None:
 
 
 def test_list_is_limited_by_the_free_values() -> None:
-    (offer,) = driver_resources(NODE, [on_node(0, others=31)], near={0: tuple(range(64))}).devices
+    (slice_device,) = driver_resources(
+        NODE, [on_node(0, others=31)], near={0: tuple(range(64))}
+    ).devices
 
-    values = [value if isinstance(value, tuple) else (value,) for _, value in offer.attributes]
+    values = [
+        value if isinstance(value, tuple) else (value,) for _, value in slice_device.attributes
+    ]
     assert sum(map(len, values)) == MAX_VALUES
-    assert offer.attribute(NUMA_NODE) == tuple(range(17))
+    assert slice_device.attribute(NUMA_NODE) == tuple(range(17))
 
 
 def test_server_without_lists_gets_a_single_value() -> None:
@@ -75,8 +79,10 @@ def test_slices_with_lists_are_smaller() -> None:
 def test_lists_are_written_as_they_are_read(
     value: tuple[AttributeValue, ...], written: object
 ) -> None:
-    (offer,) = driver_resources(NODE, [on_node(0)], near={}).devices
-    content = SliceContent("slice", (type(offer)(*offer.id, attributes=((NUMA_NODE, value),)),))
+    (slice_device,) = driver_resources(NODE, [on_node(0)], near={}).devices
+    content = SliceContent(
+        "slice", (type(slice_device)(*slice_device.id, attributes=((NUMA_NODE, value),)),)
+    )
     document = new_document(POOL, content, spec_of(POOL, content, 1, 1))
 
     assert first_device(document)["attributes"] == {NUMA_NODE: written}

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.process
 def with_bad(resources: DriverResources, *names: str, alias: str = "x" * 65) -> DriverResources:
     """Add devices with an attribute that no server takes."""
     bad = [SliceDevice("dra.net", NODE_1, name, (("dra.net/alias", alias),)) for name in names]
-    devices = sorted([*resources.devices, *bad], key=lambda offer: offer.name)
+    devices = sorted([*resources.devices, *bad], key=lambda slice_device: slice_device.name)
     return replace(resources, devices=tuple(devices))
 
 

@@ -12,9 +12,9 @@ from dra_shim.resourceslice.rejections import (
     features_of_dropped,
     rejections_of,
 )
-from tests.dra_shim.resourceslice.pools import offers
+from tests.dra_shim.resourceslice.pools import slice_devices
 
-PART = SliceContent("s-0", offers("a", "b", "c"))
+PART = SliceContent("s-0", slice_devices("a", "b", "c"))
 
 
 def found(*causes: tuple[str, str]) -> Rejections:

@@ -27,13 +27,18 @@ CLASSES = {"dranet": CLASS}
 def allocate(
     claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    stock: NodeInventory,
+    node_devices: NodeInventory,
     node: str,
     *,
     first_valid_config: bool = False,
 ) -> tuple[tuple[AllocatedDevice, ...], ...]:
     return allocate_with(
-        claims, classes, stock, node, new_uid=no_shares, first_valid_config=first_valid_config
+        claims,
+        classes,
+        node_devices,
+        node,
+        new_uid=no_shares,
+        first_valid_config=first_valid_config,
     )
 
 
@@ -67,8 +72,10 @@ def names(results: Sequence[Sequence[object]]) -> list[list[tuple[str, str]]]:
 
 
 def refused(
-    claims: Sequence[NamedClaim], stock: NodeInventory, classes: Mapping[str, DeviceClass] = CLASSES
+    claims: Sequence[NamedClaim],
+    node_devices: NodeInventory,
+    classes: Mapping[str, DeviceClass] = CLASSES,
 ) -> tuple[str, ...]:
     with pytest.raises(AllocationError) as caught:
-        allocate(claims, classes, stock, "node")
+        allocate(claims, classes, node_devices, "node")
     return caught.value.lines

@@ -1,4 +1,4 @@
-"""Claims, devices and pools, in a word each; and what the allocator gives or says."""
+"""Short constructors of claims, devices and pools, and results of the allocator."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,20 +33,20 @@ CLASSES = {"nic": DeviceClass("nic"), "big": DeviceClass("big")}
 RAIL = "x.y/rail"
 
 
-def offer(name: str, **fields: object) -> SliceDevice:
+def slice_device(name: str, **fields: object) -> SliceDevice:
     rail = fields.pop("rail", None)
     attributes = (("rail", rail),) if rail is not None else ()
     return SliceDevice("x.y", "p", name, attributes, **fields)  # type: ignore[arg-type]
 
 
-def supply(
-    *offers: SliceDevice,
+def pool_set_with(
+    *slice_devices: SliceDevice,
     in_use: Mapping[str, str] | None = None,
     counters: tuple[CounterValue, ...] = (),
     problem: str = "",
 ) -> PoolSet:
     used = {("x.y", "p", name): who for name, who in (in_use or {}).items()}
-    return PoolSet((Pool("x.y", "p", offers, counters, problem),), used)
+    return PoolSet((Pool("x.y", "p", slice_devices, counters, problem),), used)
 
 
 def exactly(name: str = "r", number: int = 1, *selectors: str, **fields: object) -> ClaimRequest:
@@ -68,18 +68,18 @@ def claim(
     return NamedClaim(label, ClaimSpec(requests, constraints))
 
 
-def grants(stock: PoolSet, *claims: NamedClaim) -> tuple[Grant, ...]:
+def grants(pool_set: PoolSet, *claims: NamedClaim) -> tuple[Grant, ...]:
     numbers = count(1)
-    return choose(claims, CLASSES, stock, new_uid=lambda: f"share-{next(numbers)}")
+    return choose(claims, CLASSES, pool_set, new_uid=lambda: f"share-{next(numbers)}")
 
 
-def given(stock: PoolSet, *claims: NamedClaim) -> list[tuple[str, str]]:
-    return [(grant.request, grant.device.name) for grant in grants(stock, *claims)]
+def given(pool_set: PoolSet, *claims: NamedClaim) -> list[tuple[str, str]]:
+    return [(grant.request, grant.device.name) for grant in grants(pool_set, *claims)]
 
 
-def refused(stock: PoolSet, *claims: NamedClaim) -> tuple[str, ...]:
+def refused(pool_set: PoolSet, *claims: NamedClaim) -> tuple[str, ...]:
     with pytest.raises(AllocationError) as caught:
-        grants(stock, *claims)
+        grants(pool_set, *claims)
     return caught.value.lines
 
 
@@ -92,7 +92,9 @@ def part(name: str, number: int = 1, *selectors: str, **fields: object) -> Devic
 
 
 def vf(name: str, consumed: int = 1, **fields: object) -> SliceDevice:
-    return replace(offer(name, **fields), counters=(CounterValue("pf", "vfs", Fraction(consumed)),))
+    return replace(
+        slice_device(name, **fields), counters=(CounterValue("pf", "vfs", Fraction(consumed)),)
+    )
 
 
 PF = (CounterValue("pf", "vfs", Fraction(2)),)
@@ -104,7 +106,7 @@ BANDWIDTH = Capacity(
 
 
 def shared(name: str, *capacity: Capacity) -> SliceDevice:
-    return offer(name, capacity=capacity, shared=True)
+    return slice_device(name, capacity=capacity, shared=True)
 
 
 def capacity_request(number: int, name: str = "bandwidth") -> dict[str, object]:

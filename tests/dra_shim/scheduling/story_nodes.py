@@ -17,7 +17,7 @@ EXAMPLES: Final = Path(__file__).resolve().parents[3] / "manifests" / "examples"
 _NODE: Final = "node-1"
 
 
-def supply(machine: Machine | CloudMachine, version: str = "v1") -> PoolSet:
+def pool_set_with(machine: Machine | CloudMachine, version: str = "v1") -> PoolSet:
     """Return what a node of this kind has, after a round through slices in a version."""
     pool = SlicePool(_NODE, "n1", version)
     parts = laid_out(_NODE, driver_resources(_NODE, machine.devices), {})

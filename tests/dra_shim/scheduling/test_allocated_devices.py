@@ -1,4 +1,4 @@
-"""Devices that claims have already, read from their status and removed from the supply."""
+"""Devices that claims have already, read from their status and removed from the pools."""
 
 from fractions import Fraction
 
@@ -13,7 +13,15 @@ from dra_shim.resourceapi import (
 )
 from dra_shim.scheduling.allocator import PoolSet, with_allocated
 from dranet_nri.errors import ConfigError
-from tests.dra_shim.scheduling.shorthand import claim, exactly, given, offer, refused, supply, vf
+from tests.dra_shim.scheduling.shorthand import (
+    claim,
+    exactly,
+    given,
+    pool_set_with,
+    refused,
+    slice_device,
+    vf,
+)
 
 ROOM = (Capacity("bandwidth", Fraction(100)),)
 
@@ -79,31 +87,35 @@ def test_malformed_status_is_refused_with_its_path() -> None:
     )
 
 
-def left(stock: PoolSet, *taken: AllocatedResult) -> PoolSet:
-    return with_allocated(stock, [("claim q", result) for result in taken])
+def left(pool_set: PoolSet, *taken: AllocatedResult) -> PoolSet:
+    return with_allocated(pool_set, [("claim q", result) for result in taken])
 
 
 def test_device_of_another_claim_is_in_use() -> None:
-    stock = left(supply(offer("a"), offer("b")), AllocatedResult(("x.y", "p", "a")))
+    pool_set = left(
+        pool_set_with(slice_device("a"), slice_device("b")), AllocatedResult(("x.y", "p", "a"))
+    )
 
-    assert given(stock, claim(exactly())) == [("r", "b")]
+    assert given(pool_set, claim(exactly())) == [("r", "b")]
     assert any(
-        "device a: in use by claim q" in line for line in refused(stock, claim(exactly("r", 2)))
+        "device a: in use by claim q" in line for line in refused(pool_set, claim(exactly("r", 2)))
     )
 
 
 def test_recorded_owner_of_a_device_is_kept() -> None:
-    stock = left(supply(offer("a"), in_use={"a": "pod x"}), AllocatedResult(("x.y", "p", "a")))
+    pool_set = left(
+        pool_set_with(slice_device("a"), in_use={"a": "pod x"}), AllocatedResult(("x.y", "p", "a"))
+    )
 
-    assert any("in use by pod x" in line for line in refused(stock, claim(exactly())))
+    assert any("in use by pod x" in line for line in refused(pool_set, claim(exactly())))
 
 
 def test_shares_of_other_claims_reduce_the_capacity() -> None:
-    stock = supply(offer("a", capacity=ROOM, shared=True))
+    pool_set = pool_set_with(slice_device("a", capacity=ROOM, shared=True))
     share = AllocatedResult(("x.y", "p", "a"), "5a", (("bandwidth", Fraction(40)),))
     amounts = (("bandwidth", Fraction(30)),)
 
-    one, two = left(stock, share), left(stock, share, share)
+    one, two = left(pool_set, share), left(pool_set, share, share)
 
     assert given(one, claim(exactly(capacity=amounts))) == [("r", "a")]
     assert any(
@@ -113,10 +125,10 @@ def test_shares_of_other_claims_reduce_the_capacity() -> None:
 
 
 def test_shared_device_of_other_claims_consumes_counters_once() -> None:
-    stock = supply(
+    pool_set = pool_set_with(
         vf("a", shared=True), vf("b"), counters=(CounterValue("pf", "vfs", Fraction(1)),)
     )
-    stock = left(stock, AllocatedResult(("x.y", "p", "a"), "5a"))
+    pool_set = left(pool_set, AllocatedResult(("x.y", "p", "a"), "5a"))
 
-    assert given(stock, claim(exactly())) == [("r", "a")]
-    assert refused(stock, claim(exactly("r"), exactly("s", 1), exactly("t", 2)))
+    assert given(pool_set, claim(exactly())) == [("r", "a")]
+    assert refused(pool_set, claim(exactly("r"), exactly("s", 1), exactly("t", 2)))

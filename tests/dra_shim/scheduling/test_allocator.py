@@ -48,18 +48,20 @@ from tests.dra_shim.scheduling.inventory_shorthand import (
 
 
 def test_devices_are_allocated_in_inventory_and_request_order() -> None:
-    stock = NodeInventory((nic("a"), nic("b"), nic("c"), nic("d")))
+    node_devices = NodeInventory((nic("a"), nic("b"), nic("c"), nic("d")))
 
-    results = allocate([wanted(request("x", 2), request("y", 1))], CLASSES, stock, "node-1")
+    results = allocate([wanted(request("x", 2), request("y", 1))], CLASSES, node_devices, "node-1")
 
     assert names(results) == [[("x", "a"), ("x", "b"), ("y", "c")]]
     assert {result.pool for result in results[0]} == {"node-1"}
 
 
 def test_claims_of_a_pod_do_not_share_a_device() -> None:
-    stock = NodeInventory((nic("a"), nic("b")))
+    node_devices = NodeInventory((nic("a"), nic("b")))
 
-    results = allocate([wanted(request()), wanted(request(), label="x/y")], CLASSES, stock, "n")
+    results = allocate(
+        [wanted(request()), wanted(request(), label="x/y")], CLASSES, node_devices, "n"
+    )
 
     assert names(results) == [[("nic", "a")], [("nic", "b")]]
 
@@ -68,49 +70,51 @@ def test_selectors_of_class_and_request_must_all_match() -> None:
     classes = {
         "c": DeviceClass("c", (Cel('device.attributes["dra.net"].numaNode == 1'),)),
     }
-    stock = NodeInventory((nic("a", {NUMA: 0}), nic("b", {NUMA: 1}), nic("c", {NUMA: 1})))
+    node_devices = NodeInventory((nic("a", {NUMA: 0}), nic("b", {NUMA: 1}), nic("c", {NUMA: 1})))
     claim = wanted(request("nic", 1, 'device.attributes["dra.net"].ifName != "b"', cls="c"))
 
-    assert names(allocate([claim], classes, stock, "n")) == [[("nic", "c")]]
+    assert names(allocate([claim], classes, node_devices, "n")) == [[("nic", "c")]]
 
 
 def test_device_in_use_is_skipped_without_evaluation() -> None:
-    stock = NodeInventory((nic("a"), nic("b", {NUMA: 1})), {"a": "claim x/y"})
+    node_devices = NodeInventory((nic("a"), nic("b", {NUMA: 1})), {"a": "claim x/y"})
     claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
 
-    assert names(allocate([claim], CLASSES, stock, "n")) == [[("nic", "b")]]
+    assert names(allocate([claim], CLASSES, node_devices, "n")) == [[("nic", "b")]]
 
 
 def test_search_backtracks_for_a_later_request() -> None:
-    stock = NodeInventory((nic("a", {NUMA: 0}), nic("b", {NUMA: 1})))
+    node_devices = NodeInventory((nic("a", {NUMA: 0}), nic("b", {NUMA: 1})))
     numa_0 = request("y", 1, 'device.attributes["dra.net"].numaNode == 0')
 
-    assert names(allocate([wanted(request("x"), numa_0)], CLASSES, stock, "n")) == [
+    assert names(allocate([wanted(request("x"), numa_0)], CLASSES, node_devices, "n")) == [
         [("x", "b"), ("y", "a")]
     ]
 
 
 def test_matchattribute_holds_across_requests_and_within_one() -> None:
-    stock = NodeInventory((
+    node_devices = NodeInventory((
         nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"}), nic("c", {ROOT: "r1"}), nic("d", {ROOT: "r1"}),
     ))  # fmt: skip
     claim = wanted(request("x", 2), request("y"), constraints=[Constraint(ROOT)])
 
-    assert names(allocate([claim], CLASSES, stock, "n")) == [[("x", "b"), ("x", "c"), ("y", "d")]]
+    assert names(allocate([claim], CLASSES, node_devices, "n")) == [
+        [("x", "b"), ("x", "c"), ("y", "d")]
+    ]
 
 
 def test_constraint_applies_only_to_its_requests() -> None:
-    stock = NodeInventory((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"}), nic("c")))
+    node_devices = NodeInventory((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"}), nic("c")))
     claim = wanted(request("x"), request("y"), constraints=[Constraint(ROOT, ("y",))])
 
-    assert names(allocate([claim], CLASSES, stock, "n")) == [[("x", "a"), ("y", "b")]]
+    assert names(allocate([claim], CLASSES, node_devices, "n")) == [[("x", "a"), ("y", "b")]]
 
 
 def test_constraint_applies_only_to_its_claim() -> None:
-    stock = NodeInventory((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"})))
+    node_devices = NodeInventory((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"})))
     claims = [wanted(request(), constraints=[Constraint(ROOT)], label=label) for label in "pq"]
 
-    assert names(allocate(claims, CLASSES, stock, "n")) == [[("nic", "a")], [("nic", "b")]]
+    assert names(allocate(claims, CLASSES, node_devices, "n")) == [[("nic", "a")], [("nic", "b")]]
 
 
 @pytest.mark.parametrize(
@@ -121,18 +125,18 @@ def test_constraint_applies_only_to_its_claim() -> None:
 def test_values_of_different_types_do_not_match(
     first: AttributeValue, second: AttributeValue
 ) -> None:
-    stock = NodeInventory((nic("a", {"dra.net/x": first}), nic("b", {"dra.net/x": second})))
+    node_devices = NodeInventory((nic("a", {"dra.net/x": first}), nic("b", {"dra.net/x": second})))
 
-    lines = refused([wanted(request("x", 2), constraints=[Constraint("dra.net/x")])], stock)
+    lines = refused([wanted(request("x", 2), constraints=[Constraint("dra.net/x")])], node_devices)
 
     assert "1 of 2 can be allocated together" in lines[0]
 
 
 def test_constraint_finds_an_attribute_without_a_domain() -> None:
-    stock = NodeInventory((nic("a", {"rail": 1}), nic("b", {"dra.net/rail": 1})))
+    node_devices = NodeInventory((nic("a", {"rail": 1}), nic("b", {"dra.net/rail": 1})))
     claim = wanted(request("x", 2), constraints=[Constraint("dra.net/rail")])
 
-    assert names(allocate([claim], CLASSES, stock, "n")) == [[("x", "a"), ("x", "b")]]
+    assert names(allocate([claim], CLASSES, node_devices, "n")) == [[("x", "a"), ("x", "b")]]
 
 
 # --------------------------------------------------------------------------- configuration
@@ -151,10 +155,10 @@ def test_each_request_gets_its_merged_configuration() -> None:
         request("x", cls="big"), request("y", cls="plain"), request("z", cls="big"),
         configs=[entry(ConfigSource.CLAIM, 1400, "z")],
     )  # fmt: skip
-    stock = NodeInventory((nic("a"), nic("b"), nic("c")))
+    node_devices = NodeInventory((nic("a"), nic("b"), nic("c")))
 
-    (result,) = allocate([claim], classes, stock, "n")
-    (by_class,) = allocate([claim], classes, stock, "n", first_valid_config=True)
+    (result,) = allocate([claim], classes, node_devices, "n")
+    (by_class,) = allocate([claim], classes, node_devices, "n", first_valid_config=True)
 
     assert [item.config.interface for item in result] == [
         InterfaceConfig(mtu=9000), InterfaceConfig(), InterfaceConfig(mtu=1400),
@@ -204,21 +208,21 @@ def test_device_without_its_interface_is_not_allocated() -> None:
 
 
 def test_share_that_gives_a_pod_nothing_is_refused() -> None:
-    stock = NodeInventory((nic("a"),), shared=frozenset({"a"}))
+    node_devices = NodeInventory((nic("a"),), shared=frozenset({"a"}))
 
     with pytest.raises(ConfigError, match="device a: a share of it gives a pod nothing"):
-        allocate_with([wanted(request())], CLASSES, stock, "n", new_uid=lambda: "5e0f")
+        allocate_with([wanted(request())], CLASSES, node_devices, "n", new_uid=lambda: "5e0f")
 
 
 def test_result_has_the_alternative_and_consumed_capacity() -> None:
     hca = replace(nic("a", {"dra.net/linkSpeed": 100_000}), rdma_devices=("mlx5_0",))  # Mbit/s
-    stock = NodeInventory((hca,), shared=frozenset({"a"}))
+    node_devices = NodeInventory((hca,), shared=frozenset({"a"}))
     requested = (("dra.net/bandwidth", Fraction(30 * 10**9 - 1)),)  # rounded up to whole Mbit/s
     fast = DeviceRequest("nic/fast", "dranet", capacity=requested)
     none = DeviceRequest("nic/none", "dranet", (Cel("false"),))
     claim = NamedClaim("default/nics", ClaimSpec((ClaimRequest("nic", (none, fast)),)))
 
-    ((device,),) = allocate_with([claim], CLASSES, stock, "n", new_uid=lambda: "5e0f")
+    ((device,),) = allocate_with([claim], CLASSES, node_devices, "n", new_uid=lambda: "5e0f")
 
     assert device == AllocatedDevice(
         "nic",

@@ -23,18 +23,18 @@ from tests.dra_shim.scheduling.shorthand import (
     claim,
     every,
     exactly,
-    offer,
+    pool_set_with,
     refused,
     shared,
-    supply,
+    slice_device,
     vf,
 )
 
 
 def checks(
-    stock: PoolSet, *claims: NamedClaim
+    pool_set: PoolSet, *claims: NamedClaim
 ) -> dict[tuple[str, str], list[tuple[str, str, str]]]:
-    parts, _, _ = explained_with(claims, CLASSES, stock, new_uid=str)
+    parts, _, _ = explained_with(claims, CLASSES, pool_set, new_uid=str)
     return {
         (one.request, device.device.name): [
             (check.what, str(check.outcome), check.text) for check in device.checks
@@ -46,12 +46,12 @@ def checks(
 
 def test_selectors_are_shown_with_their_values() -> None:
     expression = 'device.driver == "x.y" && device.attributes["x.y"].rail == 1 && device.capacity["x.y"].m.sign() > 0 && !device.allowMultipleAllocations'
-    stock = supply(
-        offer("a", rail=1, capacity=(Capacity("m", Fraction(1024)),)), offer("b", capacity=(Capacity("x.y/m", Fraction(5)),)), offer("c", rail=1)
+    pool_set = pool_set_with(
+        slice_device("a", rail=1, capacity=(Capacity("m", Fraction(1024)),)), slice_device("b", capacity=(Capacity("x.y/m", Fraction(5)),)), slice_device("c", rail=1)
     )  # fmt: skip
 
     parts, grants, reason = explained_with(
-        [claim(exactly("r", 1, expression, "true"))], CLASSES, stock, new_uid=str
+        [claim(exactly("r", 1, expression, "true"))], CLASSES, pool_set, new_uid=str
     )
 
     (one,) = parts
@@ -84,16 +84,16 @@ def test_selectors_are_shown_with_their_values() -> None:
 
 
 def test_decision_shows_why_other_devices_were_not_chosen() -> None:
-    stock = supply(
-        offer("a", rail=1),
-        offer("b", rail=2),
-        offer("c", rail=1),
-        offer("d"),
+    pool_set = pool_set_with(
+        slice_device("a", rail=1),
+        slice_device("b", rail=2),
+        slice_device("c", rail=1),
+        slice_device("d"),
         in_use={"c": "claim q"},
     )
     rules = (Constraint(RAIL, ("r",)), Constraint(RAIL, distinct=True))
 
-    found = checks(stock, claim(exactly("r"), exactly("s"), constraints=rules))
+    found = checks(pool_set, claim(exactly("r"), exactly("s"), constraints=rules))
 
     match, differ = f"matchAttribute {RAIL}", f"distinctAttribute {RAIL}"
     assert found["r", "a"] == [
@@ -113,21 +113,21 @@ def test_decision_shows_why_other_devices_were_not_chosen() -> None:
 def test_taints_capacity_and_counters_are_shown() -> None:
     link = (Taint("link"),)
     tolerated = {"tolerations": (Toleration("link", exists=True),)}
-    stock = supply(
-        vf("a", 2, shared=True, capacity=(BANDWIDTH,), taints=link), vf("b"), offer("c", taints=link),
+    pool_set = pool_set_with(
+        vf("a", 2, shared=True, capacity=(BANDWIDTH,), taints=link), vf("b"), slice_device("c", taints=link),
         counters=PF,
     )  # fmt: skip
     request = exactly(
         "r", 1, "device.allowMultipleAllocations", **tolerated, **capacity_request(60, "bandwidth")
     )
     parts, _, _ = explained_with(
-        [claim(request, exactly("s", 1, admin_access=True))], CLASSES, stock, new_uid=str
+        [claim(request, exactly("s", 1, admin_access=True))], CLASSES, pool_set, new_uid=str
     )
-    found = checks(stock, claim(exactly("r", 1, **tolerated)))
-    busy = replace(stock, in_use={stock.pools[0].devices[1].id: "claim q"})
+    found = checks(pool_set, claim(exactly("r", 1, **tolerated)))
+    busy = replace(pool_set, in_use={pool_set.pools[0].devices[1].id: "claim q"})
     found |= checks(busy, claim(exactly("s", 1, admin_access=True)))
 
-    assert refused(stock, claim(request))
+    assert refused(pool_set, claim(request))
     assert parts[0].description == "1 device of class nic with capacity bandwidth 60"
     assert found["r", "a"] == [
         ("availability", "passed", "free"),
@@ -148,10 +148,12 @@ def test_taints_capacity_and_counters_are_shown() -> None:
 
 
 def test_used_up_capacity_is_shown() -> None:
-    stock = supply(shared("a", Capacity("m", Fraction(3))), shared("b", Capacity("m", Fraction(2))))
+    pool_set = pool_set_with(
+        shared("a", Capacity("m", Fraction(3))), shared("b", Capacity("m", Fraction(2)))
+    )
 
     found = checks(
-        stock,
+        pool_set,
         claim(
             exactly("r", 1, **capacity_request(2, "m")), exactly("s", 1, **capacity_request(2, "m"))
         ),
@@ -164,10 +166,10 @@ def test_used_up_capacity_is_shown() -> None:
 
 
 def test_failed_decision_has_reasons_and_initial_checks() -> None:
-    stock = supply(offer("a", rail=1), offer("b", rail=2))
+    pool_set = pool_set_with(slice_device("a", rail=1), slice_device("b", rail=2))
     named_claims = claim(every("r"), constraints=(Constraint(RAIL),))
 
-    parts, grants, reason = explained_with([named_claims], CLASSES, stock, new_uid=str)
+    parts, grants, reason = explained_with([named_claims], CLASSES, pool_set, new_uid=str)
 
     assert grants == ()
     assert reason[0].startswith(
@@ -183,10 +185,13 @@ def test_failed_decision_has_reasons_and_initial_checks() -> None:
 
 
 def test_failing_selector_is_the_reason() -> None:
-    stock = supply(offer("a"))
+    pool_set = pool_set_with(slice_device("a"))
 
     parts, grants, reason = explained_with(
-        [claim(exactly("r", 1, 'device.attributes["x.y"].rail == 1'))], CLASSES, stock, new_uid=str
+        [claim(exactly("r", 1, 'device.attributes["x.y"].rail == 1'))],
+        CLASSES,
+        pool_set,
+        new_uid=str,
     )
 
     assert grants == ()
@@ -196,10 +201,10 @@ def test_failing_selector_is_the_reason() -> None:
 
 def test_aborted_search_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dra_shim.scheduling.allocator.search.MAX_TRIES", 100)
-    stock = supply(*(offer(f"n{i:02}") for i in range(40)))
+    pool_set = pool_set_with(*(slice_device(f"n{i:02}") for i in range(40)))
     named_claims = [claim(exactly("x", 16), exactly("y", 16)), claim(exactly("z", 16), label="a/d")]
 
-    _, grants, reason = explained_with(named_claims, CLASSES, stock, new_uid=str)
+    _, grants, reason = explained_with(named_claims, CLASSES, pool_set, new_uid=str)
 
     assert grants == ()
     assert reason[0].startswith("gave up after 100 tries")

@@ -23,29 +23,31 @@ from tests.dra_shim.scheduling.shorthand import (
     exactly,
     first_available,
     given,
-    offer,
     part,
+    pool_set_with,
     refused,
-    supply,
+    slice_device,
 )
 
 # --------------------------------------------------------------------------- distinctAttribute
 
 
 def test_distinct_devices_differ_pairwise() -> None:
-    stock = supply(*(offer(f"d{i}", rail=i % 2) for i in range(4)), offer("e", rail=2))
+    pool_set = pool_set_with(
+        *(slice_device(f"d{i}", rail=i % 2) for i in range(4)), slice_device("e", rail=2)
+    )
 
-    found = given(stock, claim(exactly("r", 3), constraints=(Constraint(RAIL, distinct=True),)))
+    found = given(pool_set, claim(exactly("r", 3), constraints=(Constraint(RAIL, distinct=True),)))
 
     assert [name for _, name in found] == ["d0", "d1", "e"]
 
 
 def test_device_without_the_attribute_is_not_distinct() -> None:
-    stock = supply(offer("a"), offer("b", rail=1))
+    pool_set = pool_set_with(slice_device("a"), slice_device("b", rail=1))
     distinct = (Constraint(RAIL, distinct=True),)
 
-    assert given(stock, claim(exactly(), constraints=distinct)) == [("r", "b")]
-    lines = refused(stock, claim(exactly("r", 2), constraints=distinct))
+    assert given(pool_set, claim(exactly(), constraints=distinct)) == [("r", "b")]
+    lines = refused(pool_set, claim(exactly("r", 2), constraints=distinct))
     assert lines[0].endswith(
         "r: needs 2 devices, 1 of 2 can be allocated together; free a device, or relax the selectors or constraints"
     )
@@ -56,13 +58,13 @@ def test_device_without_the_attribute_is_not_distinct() -> None:
 
 
 def test_distinct_holds_across_requests() -> None:
-    stock = supply(
+    pool_set = pool_set_with(
         SliceDevice("x.y", "p", "a", (("rail", 0), ("numa", 0))), SliceDevice("x.y", "p", "b", (("rail", 0), ("numa", 1))),
         SliceDevice("x.y", "p", "c", (("rail", 1), ("numa", 1))),
     )  # fmt: skip
     rules = (Constraint(RAIL, distinct=True), Constraint("x.y/numa"))
 
-    found = given(stock, claim(exactly("q"), exactly("r"), constraints=rules))
+    found = given(pool_set, claim(exactly("q"), exactly("r"), constraints=rules))
 
     assert found == [("q", "b"), ("r", "c")]
 
@@ -71,32 +73,34 @@ def test_distinct_holds_across_requests() -> None:
 
 
 def test_all_mode_takes_every_selected_device() -> None:
-    stock = supply(offer("a", rail=1), offer("b", rail=2), offer("c", rail=1))
+    pool_set = pool_set_with(
+        slice_device("a", rail=1), slice_device("b", rail=2), slice_device("c", rail=1)
+    )
 
-    assert given(stock, claim(every("r", 'device.attributes["x.y"].rail == 1'))) == [
+    assert given(pool_set, claim(every("r", 'device.attributes["x.y"].rail == 1'))) == [
         ("r", "a"), ("r", "c"),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("stock", "reason"),
+    ("pool_set", "reason"),
     [
-        (supply(), "needs every device that its selectors choose (0): the selectors choose no device"),
-        (supply(offer("a"), offer("b"), in_use={"b": "claim q"}), "(2): device b: in use by claim q"),
-        (supply(offer("a", taints=(Taint("k"),))), "(1): device a: tainted k:NoSchedule, which the request does not tolerate"),
-        (supply(offer("a"), problem="pool x.y/p is incomplete"), "(1): pool x.y/p is incomplete"),
-        (supply(*(offer(f"d{i}") for i in range(33))), "(33): a claim holds at most 32 devices"),
+        (pool_set_with(), "needs every device that its selectors choose (0): the selectors choose no device"),
+        (pool_set_with(slice_device("a"), slice_device("b"), in_use={"b": "claim q"}), "(2): device b: in use by claim q"),
+        (pool_set_with(slice_device("a", taints=(Taint("k"),))), "(1): device a: tainted k:NoSchedule, which the request does not tolerate"),
+        (pool_set_with(slice_device("a"), problem="pool x.y/p is incomplete"), "(1): pool x.y/p is incomplete"),
+        (pool_set_with(*(slice_device(f"d{i}") for i in range(33))), "(33): a claim holds at most 32 devices"),
     ],
     ids=["none", "in-use", "tainted", "incomplete", "too-many"],
 )  # fmt: skip
-def test_failed_all_mode_names_the_device(stock: PoolSet, reason: str) -> None:
-    assert reason in refused(stock, claim(every()))[0]
+def test_failed_all_mode_names_the_device(pool_set: PoolSet, reason: str) -> None:
+    assert reason in refused(pool_set, claim(every()))[0]
 
 
 def test_all_mode_fails_if_a_device_violates_a_constraint() -> None:
-    stock = supply(offer("a", rail=1), offer("b", rail=2))
+    pool_set = pool_set_with(slice_device("a", rail=1), slice_device("b", rail=2))
 
-    lines = refused(stock, claim(every(), constraints=(Constraint(RAIL),)))
+    lines = refused(pool_set, claim(every(), constraints=(Constraint(RAIL),)))
 
     assert (
         "needs every device that its selectors choose (2), 1 of 2 can be allocated together"
@@ -107,7 +111,7 @@ def test_all_mode_fails_if_a_device_violates_a_constraint() -> None:
 def test_incomplete_pool_is_skipped_for_counted_requests() -> None:
     good, bad = (
         Pool("x.y", "q", (SliceDevice("x.y", "q", "ok"),)),
-        supply(offer("a"), problem="broken").pools[0],
+        pool_set_with(slice_device("a"), problem="broken").pools[0],
     )
 
     assert given(PoolSet((bad, good)), claim(exactly())) == [("r", "ok")]
@@ -115,46 +119,51 @@ def test_incomplete_pool_is_skipped_for_counted_requests() -> None:
 
 
 def test_failing_selector_stops_all_mode() -> None:
-    stock = supply(offer("a", rail=1), offer("b"))
+    pool_set = pool_set_with(slice_device("a", rail=1), slice_device("b"))
 
     with pytest.raises(SelectorError):
-        given(stock, claim(every("r", 'device.attributes["x.y"].rail == 1')))
+        given(pool_set, claim(every("r", 'device.attributes["x.y"].rail == 1')))
 
 
 # --------------------------------------------------------------------------- firstAvailable
 
 
 def test_first_feasible_alternative_is_taken() -> None:
-    stock = supply(offer("a"), offer("b"))
+    pool_set = pool_set_with(slice_device("a"), slice_device("b"))
     pick = first_available("r", part("r/many", 3), part("r/two", 2), part("r/one"))
 
-    assert given(stock, claim(pick)) == [("r/two", "a"), ("r/two", "b")]
-    assert given(stock, claim(pick, exactly("s"))) == [("r/one", "a"), ("s", "b")]
+    assert given(pool_set, claim(pick)) == [("r/two", "a"), ("r/two", "b")]
+    assert given(pool_set, claim(pick, exactly("s"))) == [("r/one", "a"), ("s", "b")]
 
 
 def test_constraints_of_requests_and_subrequests() -> None:
-    stock = supply(offer("a", rail=1), offer("b", rail=2), offer("c", rail=2))
+    pool_set = pool_set_with(
+        slice_device("a", rail=1), slice_device("b", rail=2), slice_device("c", rail=2)
+    )
     pick = first_available("r", part("r/x", 2), part("r/y", 1))
 
-    assert given(stock, claim(exactly("s"), pick, constraints=(Constraint(RAIL, ("s", "r")),))) == [
+    assert given(pool_set, claim(exactly("s"), pick, constraints=(Constraint(RAIL, ("s", "r")),))) == [
         ("s", "b"), ("r/y", "c"),
     ]  # fmt: skip
-    assert given(stock, claim(exactly("s"), pick, constraints=(Constraint(RAIL, ("s", "r/x")),))) == [
+    assert given(pool_set, claim(exactly("s"), pick, constraints=(Constraint(RAIL, ("s", "r/x")),))) == [
         ("s", "a"), ("r/y", "b"),
     ]  # fmt: skip
 
 
 def test_alternative_above_the_device_limit_is_skipped() -> None:
-    stock = supply(*(offer(f"d{i:02}") for i in range(40)))
+    pool_set = pool_set_with(*(slice_device(f"d{i:02}") for i in range(40)))
     pick = first_available("r", part("r/many", 10), part("r/one", 1))
 
-    found = given(stock, claim(exactly("s", 30), pick))
+    found = given(pool_set, claim(exactly("s", 30), pick))
 
     assert found[-1] == ("r/one", "d30")
 
 
 def test_every_infeasible_alternative_is_explained() -> None:
-    lines = refused(supply(offer("a")), claim(first_available("r", part("r/x", 3), part("r/y", 2))))
+    lines = refused(
+        pool_set_with(slice_device("a")),
+        claim(first_available("r", part("r/x", 3), part("r/y", 2))),
+    )
 
     assert [line.split(";")[0] for line in lines if "needs" in line] == [
         "claim a/c: request r/x: needs 3 devices, 1 of 1 can be allocated together",
@@ -171,11 +180,11 @@ def test_configuration_of_a_request_covers_its_alternatives() -> None:
         "big": DeviceClass("big", (), (mtu(ConfigSource.CLASS, 9000),)),
     }
     pick = first_available("r", DeviceRequest("r/big", "big"), DeviceRequest("r/small", "nic"))
-    stock = NodeInventory((Device("a", DeviceKey("", "", "a")),))
+    node_devices = NodeInventory((Device("a", DeviceKey("", "", "a")),))
 
     def result(*configs: ConfigEntry) -> tuple[str, int | None]:
         spec = ClaimSpec((pick,), (), configs)
-        ((device,),) = allocate([NamedClaim("a/c", spec)], classes, stock, "n", new_uid=str)
+        ((device,),) = allocate([NamedClaim("a/c", spec)], classes, node_devices, "n", new_uid=str)
         return device.request, device.config.interface.mtu
 
     assert result() == ("r", 9000)

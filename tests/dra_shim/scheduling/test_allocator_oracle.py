@@ -294,7 +294,7 @@ def candidate_pools(case: Case) -> PoolSet:
         Pool(
             DRIVER,
             pool,
-            tuple(offer(device) for device in case.device_models if device.pool == pool),
+            tuple(slice_device(device) for device in case.device_models if device.pool == pool),
             (CounterValue("set", "c", Fraction(total)),),
             "incomplete" if case.incomplete and pool == "q" else "",
         )
@@ -308,7 +308,7 @@ def candidate_pools(case: Case) -> PoolSet:
     return PoolSet(pools, busy)
 
 
-def offer(device: DeviceModel) -> SliceDevice:
+def slice_device(device: DeviceModel) -> SliceDevice:
     attributes = (("p", device.p), ("q", device.q))
     policy = Policy(None, (), Fraction(STEP), None, Fraction(STEP)) if device.shared else Policy()
     return SliceDevice(

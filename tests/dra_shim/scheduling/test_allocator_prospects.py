@@ -16,24 +16,24 @@ from tests.dra_shim.scheduling.shorthand import (
     every,
     exactly,
     first_available,
-    offer,
     part,
+    pool_set_with,
+    slice_device,
 )
-from tests.dra_shim.scheduling.shorthand import supply as supply_of
 
 MATCH = Constraint(RAIL)
 DIFFER = Constraint(RAIL, distinct=True)
 HOPELESS = exactly("none", 1, "false")  # so that the claim cannot be met, whatever else is asked
-SHARED = supply_of(offer("a", rail=1, shared=True), offer("b", rail=2))
+SHARED = pool_set_with(slice_device("a", rail=1, shared=True), slice_device("b", rail=2))
 PORTED = SliceDevice("x.y", "p", "b", (("rail", 1), ("port", 1)))
 UNBOUND = ("r", "s", "t")
 
 
 def outcomes_by_device(
-    stock: PoolSet, *claims: NamedClaim
+    pool_set: PoolSet, *claims: NamedClaim
 ) -> dict[tuple[str, str], tuple[str, str]]:
     """Return (request, device) → the first constraint's outcome and text."""
-    parts, grants, reason = explained(claims, CLASSES, stock, new_uid=str)
+    parts, grants, reason = explained(claims, CLASSES, pool_set, new_uid=str)
     assert (grants, bool(reason)) == ((), True)
     return {
         (one.request, device.device.name): (str(check.outcome), check.text)
@@ -44,16 +44,16 @@ def outcomes_by_device(
     }
 
 
-def outcomes(stock: PoolSet, constraint: Constraint, *requests: ClaimRequest) -> str:
+def outcomes(pool_set: PoolSet, constraint: Constraint, *requests: ClaimRequest) -> str:
     """Return the first letters of the outcomes for the first request, device by device."""
     bound = Constraint(RAIL, tuple(request.name for request in requests), constraint.distinct)
-    found = outcomes_by_device(stock, claim(*requests, HOPELESS, constraints=(bound,)))
+    found = outcomes_by_device(pool_set, claim(*requests, HOPELESS, constraints=(bound,)))
     first = requests[0].alternatives[0].name
     return "".join(entry[0] for (name, _), (entry, _) in found.items() if name == first)
 
 
 def rails(*values: object) -> PoolSet:
-    return supply_of(*(offer(f"n{i}", rail=value) for i, value in enumerate(values)))
+    return pool_set_with(*(slice_device(f"n{i}", rail=value) for i, value in enumerate(values)))
 
 
 def test_outcomes_have_descriptions() -> None:
@@ -71,7 +71,7 @@ def test_outcomes_have_descriptions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stock", "constraint", "requests", "expected"),
+    ("pool_set", "constraint", "requests", "expected"),
     [
         (rails(1, 1, 2, None), MATCH, [exactly("r", 2)], "ppff"),
         (rails(1, 1, 2, None), DIFFER, [exactly("r", 2)], "pppf"),
@@ -91,19 +91,21 @@ def test_outcomes_have_descriptions() -> None:
         (rails(1, 1), MATCH, [exactly("r"), *(first_available(n, part(f"{n}/a"), part(f"{n}/b"), part(f"{n}/c")) for n in "stu")], "oo"),
         (SHARED, MATCH, [exactly("r", 3)], "pf"),
         (SHARED, MATCH, [every("r", "device.allowMultipleAllocations")], "pf"),
-        (supply_of(offer("a", rail=1), PORTED, offer("c", rail=1)), MATCH, [exactly("r"), exactly("s"), exactly("t", 1, 'has(device.attributes["x.y"].port)')], "pfp"),
+        (pool_set_with(slice_device("a", rail=1), PORTED, slice_device("c", rail=1)), MATCH, [exactly("r"), exactly("s"), exactly("t", 1, 'has(device.attributes["x.y"].port)')], "pfp"),
     ],
 )  # fmt: skip
 def test_device_is_checked_with_the_other_devices(
-    stock: PoolSet, constraint: Constraint, requests: list[ClaimRequest], expected: str
+    pool_set: PoolSet, constraint: Constraint, requests: list[ClaimRequest], expected: str
 ) -> None:
-    assert outcomes(stock, constraint, *requests) == expected
+    assert outcomes(pool_set, constraint, *requests) == expected
 
 
 def test_failing_selector_leaves_the_result_open() -> None:
-    stock = supply_of(offer("a", rail=1), offer("b", rail=1), offer("c", rail=2))
+    pool_set = pool_set_with(
+        slice_device("a", rail=1), slice_device("b", rail=1), slice_device("c", rail=2)
+    )
     broken = exactly("s", 1, 'device.attributes["x.y"].nothing == 1')
-    found = outcomes(stock, MATCH, exactly("r"), broken)
+    found = outcomes(pool_set, MATCH, exactly("r"), broken)
 
     assert found == "oof"
 
@@ -148,11 +150,13 @@ def possible(
 @pytest.mark.parametrize("seed", range(30))
 def test_result_equals_an_exhaustive_search(seed: int, distinct: bool) -> None:  # noqa: FBT001
     rng = Random(seed)
-    devices = tuple(offer(f"n{i}", rail=rng.randrange(4)) for i in range(rng.randrange(2, 7)))
+    devices = tuple(
+        slice_device(f"n{i}", rail=rng.randrange(4)) for i in range(rng.randrange(2, 7))
+    )
     numbers = tuple(rng.randrange(1, 3) for _ in range(rng.randrange(1, 4)))
     requests = [exactly(name, number) for name, number in zip(UNBOUND, numbers, strict=False)]
 
-    expected = outcomes(supply_of(*devices), DIFFER if distinct else MATCH, *requests)
+    expected = outcomes(pool_set_with(*devices), DIFFER if distinct else MATCH, *requests)
 
     assert expected == "".join(
         "p" if possible(devices, numbers, i, distinct=distinct) else "f"

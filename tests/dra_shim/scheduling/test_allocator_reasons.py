@@ -38,14 +38,14 @@ def test_every_device_has_a_reason() -> None:
         request("nic", 2, f'device.attributes["dra.net"].ifName != "c" && (device.attributes["dra.net"].ifName != "d" || {missing})', cls="c"),
         constraints=[Constraint(ROOT)],
     )  # fmt: skip
-    stock = NodeInventory(
+    node_devices = NodeInventory(
         (nic("a"), nic("b"), nic("c"), nic("e", {ROOT: "r0"}), nic("f", {ROOT: "r1"}),
          nic("v", {ROOT: Version("1.0.0")})),
         {"a": "claim default/other of pod default/p"},
         (("eth0", "carries the default route"),),
     )  # fmt: skip
 
-    lines = refused([claim], stock, classes)
+    lines = refused([claim], node_devices, classes)
 
     title = "claim default/nics: request nic: "
     assert [line.removeprefix(title) for line in lines] == [
@@ -100,9 +100,9 @@ def test_failing_selector_stops_the_search_if_evaluated() -> None:
 
 def test_failing_selector_is_ignored_if_not_evaluated() -> None:
     claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
-    stock = NodeInventory((nic("b", {NUMA: 1}), nic("z")))
+    node_devices = NodeInventory((nic("b", {NUMA: 1}), nic("z")))
 
-    assert names(allocate([claim], CLASSES, stock, "n")) == [[("nic", "b")]]
+    assert names(allocate([claim], CLASSES, node_devices, "n")) == [[("nic", "b")]]
 
 
 def test_failing_selector_is_a_reason_of_an_infeasible_request() -> None:
@@ -115,11 +115,11 @@ def test_failing_selector_is_a_reason_of_an_infeasible_request() -> None:
 
 
 def test_too_long_search_is_aborted_with_a_remedy() -> None:
-    stock = NodeInventory(tuple(nic(f"n{i:02}") for i in range(40)))
+    node_devices = NodeInventory(tuple(nic(f"n{i:02}") for i in range(40)))
     claim = wanted(request("x", 16), request("y", 16))
     other = wanted(request("z", 16), label="default/more")
 
-    (line,) = refused([claim, other], stock)
+    (line,) = refused([claim, other], node_devices)
 
     assert line.startswith(f"gave up after {MAX_TRIES} tries on: default/nics request x, ")
     assert "ask for fewer devices" in line

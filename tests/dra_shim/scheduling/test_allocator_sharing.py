@@ -30,10 +30,10 @@ from tests.dra_shim.scheduling.shorthand import (
     exactly,
     given,
     grants,
-    offer,
+    pool_set_with,
     refused,
     shared,
-    supply,
+    slice_device,
     vf,
 )
 
@@ -41,67 +41,67 @@ from tests.dra_shim.scheduling.shorthand import (
 
 
 def test_admin_access_gets_devices_in_use() -> None:
-    stock = supply(offer("a"), in_use={"a": "claim q"})
+    pool_set = pool_set_with(slice_device("a"), in_use={"a": "claim q"})
 
-    (grant,) = grants(stock, claim(exactly(admin_access=True)))
+    (grant,) = grants(pool_set, claim(exactly(admin_access=True)))
 
     assert (grant.device.name, grant.admin_access) == ("a", True)
 
 
 def test_admin_access_is_recorded_without_configuration() -> None:
-    stock = NodeInventory((Device("a", DeviceKey("", "", "a")),), {"a": "claim q"})
+    node_devices = NodeInventory((Device("a", DeviceKey("", "", "a")),), {"a": "claim q"})
     config = ConfigEntry(ConfigSource.CLAIM, "dra.net", {"interface": {"mtu": 9000}}, (), "c")
     spec = ClaimSpec((exactly(admin_access=True),), (), (config,))
 
-    ((device,),) = allocate([NamedClaim("a/c", spec)], CLASSES, stock, "n", new_uid=str)
+    ((device,),) = allocate([NamedClaim("a/c", spec)], CLASSES, node_devices, "n", new_uid=str)
 
     assert (device.admin_access, device.config, device.share_id) == (True, NetworkConfig(), "")
 
 
 def test_admin_access_is_allocated_once_per_claim_and_after_other_claims() -> None:
-    stock = supply(offer("a"))
+    pool_set = pool_set_with(slice_device("a"))
     admin_request = exactly("look", admin_access=True)
 
-    assert refused(stock, claim(admin_request, exactly("again", admin_access=True)))
-    assert given(stock, claim(exactly()), claim(admin_request, label="a/d")) == [
+    assert refused(pool_set, claim(admin_request, exactly("again", admin_access=True)))
+    assert given(pool_set, claim(exactly()), claim(admin_request, label="a/d")) == [
         ("r", "a"),
         ("look", "a"),
     ]
-    assert refused(stock, claim(admin_request), claim(exactly(), label="a/d"))
+    assert refused(pool_set, claim(admin_request), claim(exactly(), label="a/d"))
 
 
 def test_admin_access_needs_tolerations() -> None:
-    stock = supply(offer("a", taints=(Taint("k", "v", "NoExecute"),)))
+    pool_set = pool_set_with(slice_device("a", taints=(Taint("k", "v", "NoExecute"),)))
 
-    assert "tainted k=v:NoExecute" in refused(stock, claim(exactly(admin_access=True)))[1]
+    assert "tainted k=v:NoExecute" in refused(pool_set, claim(exactly(admin_access=True)))[1]
 
 
 # --------------------------------------------------------------------------- counters
 
 
 def test_devices_consume_the_counters_of_their_pool() -> None:
-    stock = supply(vf("whole", 2), vf("a"), vf("b"), vf("c"), counters=PF)
+    pool_set = pool_set_with(vf("whole", 2), vf("a"), vf("b"), vf("c"), counters=PF)
 
-    assert given(stock, claim(exactly())) == [("r", "whole")]
-    assert given(stock, claim(exactly("r", 2))) == [("r", "a"), ("r", "b")]
-    assert refused(stock, claim(exactly("r", 3)))[0].endswith(
+    assert given(pool_set, claim(exactly())) == [("r", "whole")]
+    assert given(pool_set, claim(exactly("r", 2))) == [("r", "a"), ("r", "b")]
+    assert refused(pool_set, claim(exactly("r", 3)))[0].endswith(
         "r: needs 3 devices, but no 3 of the 4 that fit go together; free a device, or relax the selectors or constraints; a device waits for the devices that consume its counter: a physical function and its virtual functions exclude each other"
     )
 
 
 def test_devices_in_use_have_consumed_their_counters() -> None:
-    stock = supply(vf("whole", 2), vf("a"), vf("b"), counters=PF, in_use={"a": "claim q"})
+    pool_set = pool_set_with(vf("whole", 2), vf("a"), vf("b"), counters=PF, in_use={"a": "claim q"})
 
-    assert given(stock, claim(exactly())) == [("r", "b")]
+    assert given(pool_set, claim(exactly())) == [("r", "b")]
 
 
 def test_admin_access_consumes_counters() -> None:
     admin_request = exactly("look", admin_access=True)
-    stock = supply(vf("whole", 2), vf("a"), counters=PF)
-    busy = supply(vf("whole", 2), counters=PF, in_use={"whole": "claim q"})
+    pool_set = pool_set_with(vf("whole", 2), vf("a"), counters=PF)
+    busy = pool_set_with(vf("whole", 2), counters=PF, in_use={"whole": "claim q"})
 
-    assert given(stock, claim(admin_request)) == [("look", "whole")]
-    assert refused(stock, claim(admin_request, exactly("s")))
+    assert given(pool_set, claim(admin_request)) == [("look", "whole")]
+    assert refused(pool_set, claim(admin_request, exactly("s")))
     assert refused(busy, claim(admin_request))[1].endswith(
         "whole: counter pf/vfs: needs 2, 0 is left"
     )
@@ -109,7 +109,7 @@ def test_admin_access_consumes_counters() -> None:
 
 def test_admin_access_to_a_device_of_the_pod_consumes_counters_again() -> None:
     admin_request = exactly("look", admin_access=True)
-    half, whole = supply(vf("a"), counters=PF), supply(vf("a", 2), counters=PF)
+    half, whole = pool_set_with(vf("a"), counters=PF), pool_set_with(vf("a", 2), counters=PF)
 
     assert given(half, claim(exactly()), claim(admin_request, label="a/d")) == [
         ("r", "a"),
@@ -120,32 +120,32 @@ def test_admin_access_to_a_device_of_the_pod_consumes_counters_again() -> None:
 
 def test_pool_with_an_exceeded_counter_gives_no_consuming_device() -> None:
     other = CounterValue("far", "vfs", Fraction(1))
-    far = replace(offer("far"), counters=(other,))
+    far = replace(slice_device("far"), counters=(other,))
     users = {"whole": "claim q", "a": "claim q"}
-    stock = supply(
-        vf("whole", 2), vf("a"), far, offer("plain"), counters=(*PF, other), in_use=users
+    pool_set = pool_set_with(
+        vf("whole", 2), vf("a"), far, slice_device("plain"), counters=(*PF, other), in_use=users
     )
 
-    assert given(stock, claim(exactly())) == [("r", "plain")]
+    assert given(pool_set, claim(exactly())) == [("r", "plain")]
     reason = "counter pf/vfs of the pool is overdrawn by 1, so the scheduler allocates no device of it that consumes counters; free a device of pf"
-    assert refused(stock, claim(exactly("r", 2)))[3].endswith(f"far: {reason}")
+    assert refused(pool_set, claim(exactly("r", 2)))[3].endswith(f"far: {reason}")
 
 
 def test_shares_of_a_device_consume_its_counters_once() -> None:
-    stock = supply(vf("a", 2, shared=True), vf("b"), counters=PF)
+    pool_set = pool_set_with(vf("a", 2, shared=True), vf("b"), counters=PF)
 
-    assert given(stock, claim(exactly("r"), exactly("s"))) == [("r", "a"), ("s", "a")]
-    assert refused(stock, claim(exactly("r"), exactly("s", 2)))
+    assert given(pool_set, claim(exactly("r"), exactly("s"))) == [("r", "a"), ("s", "a")]
+    assert refused(pool_set, claim(exactly("r"), exactly("s", 2)))
 
 
 # --------------------------------------------------------------------------- capacity
 
 
 def test_shared_device_serves_claims_up_to_its_capacity() -> None:
-    stock = supply(shared("a", BANDWIDTH), shared("b", BANDWIDTH))
+    pool_set = pool_set_with(shared("a", BANDWIDTH), shared("b", BANDWIDTH))
     claims = [claim(exactly("r", 1, **capacity_request(40)), label=f"a/{i}") for i in range(3)]
 
-    found = grants(stock, *claims)
+    found = grants(pool_set, *claims)
 
     assert [(entry.device.name, entry.share_id, entry.consumed) for entry in found] == [
         ("a", "share-1", (("bandwidth", Fraction(50)),)),
@@ -156,33 +156,33 @@ def test_shared_device_serves_claims_up_to_its_capacity() -> None:
 
 def test_admin_access_consumes_capacity() -> None:
     admin_request = exactly("look", 1, admin_access=True, **capacity_request(40))
-    stock = supply(shared("a", BANDWIDTH))
+    pool_set = pool_set_with(shared("a", BANDWIDTH))
 
-    (grant,) = grants(stock, claim(admin_request))
+    (grant,) = grants(pool_set, claim(admin_request))
 
     assert (grant.share_id, grant.consumed) == ("share-1", (("bandwidth", Fraction(50)),))
-    assert refused(stock, *(claim(admin_request, label=f"a/{i}") for i in range(3)))
+    assert refused(pool_set, *(claim(admin_request, label=f"a/{i}") for i in range(3)))
 
 
 def test_all_mode_takes_devices_with_sufficient_capacity() -> None:
     small = shared("small", Capacity("bandwidth", Fraction(9)))
-    stock = supply(small, shared("a", BANDWIDTH), shared("b", BANDWIDTH))
+    pool_set = pool_set_with(small, shared("a", BANDWIDTH), shared("b", BANDWIDTH))
 
-    assert given(stock, claim(every("r", **capacity_request(40)))) == [("r", "a"), ("r", "b")]
+    assert given(pool_set, claim(every("r", **capacity_request(40)))) == [("r", "a"), ("r", "b")]
     others = [claim(exactly("s", 1, **capacity_request(40)), label=f"a/{i}") for i in range(3)]
-    assert refused(stock, *others, claim(every("r", **capacity_request(40))))
+    assert refused(pool_set, *others, claim(every("r", **capacity_request(40))))
     none = "the selectors choose no device with the requested capacity"
-    assert none in refused(stock, claim(every("r", **capacity_request(99))))[0]
+    assert none in refused(pool_set, claim(every("r", **capacity_request(99))))[0]
 
 
 def test_request_gets_a_shared_device_once() -> None:
-    assert refused(supply(shared("a", BANDWIDTH)), claim(exactly("r", 2)))
+    assert refused(pool_set_with(shared("a", BANDWIDTH)), claim(exactly("r", 2)))
 
 
 def test_requested_capacity_must_exist_and_be_valid() -> None:
     def refusal_of(number: int, name: str = "bandwidth") -> str:
-        stock = supply(shared("a", BANDWIDTH))
-        return refused(stock, claim(exactly("r", 1, **capacity_request(number, name))))[
+        pool_set = pool_set_with(shared("a", BANDWIDTH))
+        return refused(pool_set, claim(exactly("r", 1, **capacity_request(number, name))))[
             1
         ].rpartition("a: ")[2]
 
@@ -194,9 +194,11 @@ def test_requested_capacity_must_exist_and_be_valid() -> None:
 
 
 def test_exclusive_device_needs_the_requested_capacity() -> None:
-    stock = supply(*(offer(f"d{i}", capacity=(Capacity("memory", Fraction(i)),)) for i in (4, 8)))
+    pool_set = pool_set_with(
+        *(slice_device(f"d{i}", capacity=(Capacity("memory", Fraction(i)),)) for i in (4, 8))
+    )
 
-    (grant,) = grants(stock, claim(exactly("r", 1, **capacity_request(5, "memory"))))
+    (grant,) = grants(pool_set, claim(exactly("r", 1, **capacity_request(5, "memory"))))
 
     assert (grant.device.name, grant.share_id, grant.consumed) == ("d8", "", ())
 
@@ -271,18 +273,18 @@ def test_tainted_device_needs_a_toleration(
     tolerations: tuple[Toleration, ...],
     free: bool,  # noqa: FBT001 a column
 ) -> None:
-    stock = supply(offer("a", taints=(taint,)), offer("b"))
+    pool_set = pool_set_with(slice_device("a", taints=(taint,)), slice_device("b"))
 
-    assert given(stock, claim(exactly("r", 1, tolerations=tolerations))) == [
+    assert given(pool_set, claim(exactly("r", 1, tolerations=tolerations))) == [
         ("r", "a" if free else "b")
     ]
 
 
 def test_infeasible_request_is_reported_despite_a_failing_selector() -> None:
-    stock = supply(offer("a"))
+    pool_set = pool_set_with(slice_device("a"))
     fails = exactly("s", 1, 'device.attributes["x.y"].rail == 1')
 
-    lines = refused(stock, claim(exactly("r", 2), fails))
+    lines = refused(pool_set, claim(exactly("r", 2), fails))
 
     assert lines[0].startswith(
         "claim a/c: request r: needs 2 devices, 1 of 1 can be allocated together"

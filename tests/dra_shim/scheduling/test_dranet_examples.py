@@ -20,7 +20,7 @@ from dra_shim.resourceapi import (
 from dra_shim.scheduling.allocator import AllocationError, NamedClaim, choose
 from dra_shim.scheduling.pod_claims import classes_of
 from tests.dra_shim.commands.shim_bench import Shim
-from tests.dra_shim.scheduling.story_nodes import supply
+from tests.dra_shim.scheduling.story_nodes import pool_set_with
 from tests.fakes import cloud_machines
 from tests.fakes.cloud_machines import CloudMachine
 from tests.fakes.gpus import gpu_class
@@ -84,7 +84,7 @@ def allocated(documents: list[Document], name: str, machine: CloudMachine) -> li
     """Return the devices of a claim on a node of this kind."""
     classes = classes_of([*documents, parse_document(gpu_class())])
     claim = NamedClaim(f"default/{name}", claims(documents)[name].spec)
-    grants = choose([claim], classes, supply(machine), new_uid=str)
+    grants = choose([claim], classes, pool_set_with(machine), new_uid=str)
     return [grant.device.name for grant in grants]
 
 

@@ -64,17 +64,17 @@ def test_every_violation_of_an_inventory_file_is_reported() -> None:
 def test_filtered_devices_are_named_and_devices_in_pods_stay() -> None:
     in_pod = Device("dummy0", DeviceKey("", "", "dummy0"))
 
-    stock = node_inventory(
+    node_devices = node_inventory(
         parse_inventory(FILE),
         [in_pod],
         DeviceUsage({"dummy0": "claim a/b of pod a/p"}),
         DEFAULT_FILTER,
     )
 
-    assert [device.name for device in stock.devices] == [
+    assert [device.name for device in node_devices.devices] == [
         "bare", "dummy0", "net-abc", "pci-0000-01-00-0",
     ]  # fmt: skip
-    assert stock.excluded == (
+    assert node_devices.excluded == (
         ("eth0", "uplink"),
         ("lo", "loopback"),
         ("veth0", "dropped by --filter"),
@@ -91,10 +91,10 @@ def test_filtered_devices_are_named_and_devices_in_pods_stay() -> None:
 def test_shared_device_is_not_allocated_exclusively(shared: str, in_use: dict[str, str]) -> None:
     uses = DeviceUsage(shares={"bare": "claim a/b of pod a/p"})
 
-    stock = node_inventory(parse_inventory(FILE), [], uses, "", shared)
+    node_devices = node_inventory(parse_inventory(FILE), [], uses, "", shared)
 
-    assert stock.in_use == in_use
-    assert ("bare" in stock.shared) is bool(shared)
+    assert node_devices.in_use == in_use
+    assert ("bare" in node_devices.shared) is bool(shared)
 
 
 @pytest.mark.parametrize("shared", ["", "true"])
@@ -104,7 +104,7 @@ def test_parent_device_is_offered_to_several_claims(
     parent = Device("eth7", DeviceKey("", "", "eth7"))
     inventory = Inventory((), (("eth7", "carries eth7.5"),), parents=(parent,))
 
-    stock = node_inventory(inventory, [], DeviceUsage(), "", shared)
+    node_devices = node_inventory(inventory, [], DeviceUsage(), "", shared)
 
-    assert stock.devices == ((parent,) if shared else ())
-    assert bool(stock.excluded) is not bool(shared)
+    assert node_devices.devices == ((parent,) if shared else ())
+    assert bool(node_devices.excluded) is not bool(shared)

@@ -7,15 +7,23 @@ from dra_shim.resourceapi import Constraint, SliceDevice
 from dra_shim.scheduling.allocator import NamedClaim, PoolSet
 from dranet_nri.inventory import NUMA_NODE
 from dranet_nri.model import Device, DeviceKey, Version
-from tests.dra_shim.scheduling.shorthand import RAIL, claim, exactly, given, offer, refused, supply
+from tests.dra_shim.scheduling.shorthand import (
+    RAIL,
+    claim,
+    exactly,
+    given,
+    pool_set_with,
+    refused,
+    slice_device,
+)
 
 MATCH = (Constraint(RAIL),)
 DISTINCT = (Constraint(RAIL, distinct=True),)
 
 
-def names(stock: PoolSet, *claims: NamedClaim) -> list[str]:
+def names(pool_set: PoolSet, *claims: NamedClaim) -> list[str]:
     """Return the devices that are given."""
-    return [name for _, name in given(stock, *claims)]
+    return [name for _, name in given(pool_set, *claims)]
 
 
 @pytest.mark.parametrize(
@@ -30,31 +38,39 @@ def names(stock: PoolSet, *claims: NamedClaim) -> list[str]:
 def test_matching_devices_have_a_common_value(
     rails: tuple[object, ...], expected: list[str]
 ) -> None:
-    devices = [offer(name, rail=rail) for name, rail in zip("abcd", rails, strict=False)]
+    devices = [slice_device(name, rail=rail) for name, rail in zip("abcd", rails, strict=False)]
 
-    assert names(supply(*devices), claim(exactly("r", 2), constraints=MATCH)) == expected
+    assert names(pool_set_with(*devices), claim(exactly("r", 2), constraints=MATCH)) == expected
 
 
 def test_all_matching_devices_have_one_common_value() -> None:
-    devices = [offer("a", rail=(1, 2)), offer("b", rail=(2, 3)), offer("c", rail=(3, 1))]
+    devices = [
+        slice_device("a", rail=(1, 2)),
+        slice_device("b", rail=(2, 3)),
+        slice_device("c", rail=(3, 1)),
+    ]
     three = claim(exactly("r", 3), constraints=MATCH)
 
-    assert names(supply(*devices, offer("d", rail=(2, 1))), three) == ["a", "b", "d"]
-    lines = refused(supply(*devices), three)
+    assert names(pool_set_with(*devices, slice_device("d", rail=(2, 1))), three) == ["a", "b", "d"]
+    lines = refused(pool_set_with(*devices), three)
     assert "2 of 3 can be allocated together" in "\n".join(lines)
 
 
 def test_distinct_devices_have_no_common_value() -> None:
-    devices = [offer("a", rail=(1, 2)), offer("b", rail=(2, 3)), offer("c", rail=3)]
+    devices = [
+        slice_device("a", rail=(1, 2)),
+        slice_device("b", rail=(2, 3)),
+        slice_device("c", rail=3),
+    ]
     two = claim(exactly("r", 2), constraints=DISTINCT)
 
-    assert names(supply(*devices), two) == ["a", "c"]
+    assert names(pool_set_with(*devices), two) == ["a", "c"]
 
 
 def test_true_is_not_1_in_a_list() -> None:
-    devices = [offer("a", rail=(True,)), offer("b", rail=1)]
+    devices = [slice_device("a", rail=(True,)), slice_device("b", rail=1)]
 
-    refused(supply(*devices), claim(exactly("r", 2), constraints=MATCH))
+    refused(pool_set_with(*devices), claim(exactly("r", 2), constraints=MATCH))
 
 
 LISTED = SliceDevice(

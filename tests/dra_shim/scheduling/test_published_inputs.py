@@ -22,8 +22,10 @@ def node(
 ) -> PoolSet:
     """Return what there is on a node whose PF has two VFs."""
     facts = HostFacts(FUNCTIONS, (nic("eth0", carrier=carrier),))
-    stock = node_inventory(Inventory(tuple(devices)), [], uses or DeviceUsage(), "", shared, facts)
-    return pool_set_of(stock, "node-1")
+    node_devices = node_inventory(
+        Inventory(tuple(devices)), [], uses or DeviceUsage(), "", shared, facts
+    )
+    return pool_set_of(node_devices, "node-1")
 
 
 def test_allocated_pf_excludes_its_vfs() -> None:
@@ -79,9 +81,9 @@ def test_share_is_limited_by_other_shares() -> None:
 
 
 def test_device_without_facts_is_healthy_and_independent() -> None:
-    stock = node_inventory(Inventory((PHYSICAL, *PARTS)), [], DeviceUsage(), "")
+    node_devices = node_inventory(Inventory((PHYSICAL, *PARTS)), [], DeviceUsage(), "")
 
-    (pool,) = pool_set_of(stock, "node-1").pools
+    (pool,) = pool_set_of(node_devices, "node-1").pools
 
     assert pool.counters == ()
     assert [(entry.taints, entry.counters) for entry in pool.devices] == [((), ())] * 3
@@ -95,8 +97,8 @@ def test_numa_list_equals_the_published_one() -> None:
 
     def stocked(text: str, facts: HostFacts | None) -> PoolSet:
         lists = near_in(facts, parse_gates(text))
-        stock = node_inventory(Inventory((far, near)), [], DeviceUsage(), "", near=lists)
-        return pool_set_of(stock, "node-1")
+        node_devices = node_inventory(Inventory((far, near)), [], DeviceUsage(), "", near=lists)
+        return pool_set_of(node_devices, "node-1")
 
     gate = "DRAListTypeAttributes=true"
     assert given(stocked(gate, facts), two) == [("r", "a"), ("r", "b")]

@@ -20,7 +20,7 @@ from dra_shim.scheduling.allocator import (
     with_allocated,
 )
 from dra_shim.scheduling.pod_claims import classes_of
-from tests.dra_shim.scheduling.story_nodes import example, supply
+from tests.dra_shim.scheduling.story_nodes import example, pool_set_with
 from tests.fakes.gpus import gpu_class
 from tests.fakes.machines import a4_highgpu, nd_h100, server
 
@@ -54,7 +54,7 @@ def given(
 
 
 def test_scale_out_worker_has_a_gpu_and_the_nic_of_its_root() -> None:
-    node = supply(server())
+    node = pool_set_with(server())
 
     assert given(SCALE_OUT, "1-gpu-1-nic", node, pods=2) == [
         ["gpu-0", "pci-0000-82-00-0"],
@@ -67,7 +67,7 @@ def test_scale_out_worker_has_a_gpu_and_the_nic_of_its_root() -> None:
 
 def test_refusal_on_azure_shows_the_pcie_roots() -> None:
     with pytest.raises(AllocationError) as caught:
-        given(SCALE_OUT, "1-gpu-1-nic", supply(nd_h100()))
+        given(SCALE_OUT, "1-gpu-1-nic", pool_set_with(nd_h100()))
 
     root = "fits; matchAttribute: resource.kubernetes.io/pcieRoot is"
     lines = [line.partition("device ")[2] for line in caught.value.lines]
@@ -77,19 +77,19 @@ def test_refusal_on_azure_shows_the_pcie_roots() -> None:
 
 @pytest.mark.parametrize(("template", "number"), [("1-infiniband", 1), ("all-infiniband", 8)])
 def test_infiniband_gives_one_device_or_all(template: str, number: int) -> None:
-    (devices,) = given(INFINIBAND, template, supply(nd_h100()))
+    (devices,) = given(INFINIBAND, template, pool_set_with(nd_h100()))
 
     assert devices == [f"pci-{0x101 + i:04x}-00-00-0" for i in range(number)]
 
 
 def test_ethernet_nic_is_no_infiniband_device() -> None:
     with pytest.raises(AllocationError):
-        given(INFINIBAND, "1-infiniband", supply(server()))
+        given(INFINIBAND, "1-infiniband", pool_set_with(server()))
 
 
 @pytest.mark.parametrize(("case", "first"), [("aligned", 0x101), ("unaligned", 0x105)])
 def test_numa_templates_give_four_gpus_and_the_four_nics_of_a_socket(case: str, first: int) -> None:
-    (devices,) = given(NUMA, f"h100-4gpu-4nic-numa-{case}", supply(nd_h100()))
+    (devices,) = given(NUMA, f"h100-4gpu-4nic-numa-{case}", pool_set_with(nd_h100()))
 
     assert devices == [
         *("gpu-0", "gpu-1", "gpu-2", "gpu-3"),
@@ -100,7 +100,7 @@ def test_numa_templates_give_four_gpus_and_the_four_nics_of_a_socket(case: str, 
 @pytest.mark.parametrize("slices", ["v1", "v1beta1"])
 @pytest.mark.parametrize("claims", ["v1", "v1beta1"])
 def test_gke_template_gives_two_gpus_and_two_nics_of_one_root(claims: str, slices: str) -> None:
-    node = supply(a4_highgpu(), slices)
+    node = pool_set_with(a4_highgpu(), slices)
 
     assert given(GKE[claims], "2-gpu-nic-aligned", node) == [
         ["gpu-0", "gpu-1", "pci-0000-72-00-0", "pci-0000-82-00-0"]
@@ -110,7 +110,7 @@ def test_gke_template_gives_two_gpus_and_two_nics_of_one_root(claims: str, slice
 
 def test_third_gpu_of_a_root_is_not_available() -> None:
     with pytest.raises(AllocationError) as caught:
-        given(GKE["v1"], "2-gpu-nic-aligned", supply(a4_highgpu()), pods=2)
+        given(GKE["v1"], "2-gpu-nic-aligned", pool_set_with(a4_highgpu()), pods=2)
 
     assert "request gpu: needs 2 devices" in caught.value.lines[0]
 
@@ -126,6 +126,6 @@ def test_gpu_selector_without_a_driver_check_fails() -> None:
 
     with pytest.raises(SelectorError, match='the device has no "index"'):
         choose(
-            [NamedClaim("a/b", template.spec)], classes_of(documents), supply(a4_highgpu()),
+            [NamedClaim("a/b", template.spec)], classes_of(documents), pool_set_with(a4_highgpu()),
             new_uid=str,
         )  # fmt: skip

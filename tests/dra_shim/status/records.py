@@ -45,7 +45,7 @@ def one(device: Device, share_id: str = "") -> AllocatedDevice:
     return AllocatedDevice("nic", "node-a", device, share_id=share_id)
 
 
-def held(device: Device, pod_name: str = "net1") -> AttachedDevice:
+def attached_device(device: Device, pod_name: str = "net1") -> AttachedDevice:
     """Return a device in a pod; pod_name "" for one that has no net device there."""
     mac, addresses = ("02:00:00:00:00:05", ("10.1.0.5/24",)) if pod_name else ("", ())
     return AttachedDevice("nic", device, pod_name=pod_name, mac=mac, addresses=addresses)
@@ -62,7 +62,9 @@ def attachment(
 ) -> Attachment:
     """Return the plugin's record of the claim, of one NIC unless told otherwise."""
     netns = NetnsId("/run/netns/a", 4, 4026532801)
-    return Attachment(CLAIM, POD, "s1", netns, phase, devices or (held(nic()),), failure=failure)
+    return Attachment(
+        CLAIM, POD, "s1", netns, phase, devices or (attached_device(nic()),), failure=failure
+    )
 
 
 def failure(

@@ -14,7 +14,7 @@ from dra_shim.status.apply_patch import (
 )
 from dra_shim.status.conditions import Condition, DeviceStatus, device_statuses
 from dranet_nri.errors import ConfigError
-from tests.dra_shim.status.records import STAMP, attachment, given, held, moved, nic, one
+from tests.dra_shim.status.records import STAMP, attached_device, attachment, given, moved, nic, one
 from tests.fakes.cluster import claim_document as claim_of
 from tests.fakes.cluster import result
 
@@ -106,7 +106,7 @@ def test_transition_time_changes_only_with_the_status() -> None:
         NICS[0],
         conditions=(
             replace(ready, message="in pod ai/train as net2"),
-            Condition("NetworkReady", true=False, reason="NetworkDeviceStuck"),
+            Condition("NetworkReady", true=False, reason="NetworkDeviceHung"),
         ),
     )
 
@@ -168,7 +168,8 @@ def test_empty_list_withdraws_the_status() -> None:
 
 def test_device_without_a_net_device_has_no_network_data() -> None:
     made = device_statuses(
-        given(replace(one(nic()), pool="node-1")), attachment(moved(held(nic(), ""), "mlx5_0"))
+        given(replace(one(nic()), pool="node-1")),
+        attachment(moved(attached_device(nic(), ""), "mlx5_0")),
     )
 
     (entry,) = applied(made)
@@ -177,7 +178,7 @@ def test_device_without_a_net_device_has_no_network_data() -> None:
 
 
 def test_device_without_addresses_has_none() -> None:
-    record = attachment(replace(held(nic()), addresses=(), mac=""))
+    record = attachment(replace(attached_device(nic()), addresses=(), mac=""))
     made = device_statuses(given(replace(one(nic()), pool="node-1")), record)
 
     (entry,) = applied(made)

@@ -30,11 +30,11 @@ from dranet_nri.model import (
 )
 from tests.dra_shim.status.records import (
     OTHER_POD,
+    attached_device,
     attachment,
     failure,
     given,
     hca,
-    held,
     moved,
     nic,
     one,
@@ -88,13 +88,13 @@ def test_nic_with_a_closed_gate_is_not_ready() -> None:
 
 
 def test_other_failures_do_not_make_an_attached_nic_unready() -> None:
-    hung = failure("a look has not returned", "NetworkDeviceStuck")
+    hung = failure("a look has not returned", "NetworkDeviceHung")
 
     assert conditions_of(status_of(given(), attachment(failure=hung)))["Ready"][0] is True
 
 
 def test_moved_rdma_device_is_ready() -> None:
-    record = attachment(moved(held(nic()), "mlx5_0", "mlx5_1"))
+    record = attachment(moved(attached_device(nic()), "mlx5_0", "mlx5_1"))
 
     assert status_of(given(), record).conditions[2] == Condition(
         "RDMALinkReady", true=True, reason="RDMALinkReady", message="mlx5_0, mlx5_1"
@@ -102,13 +102,13 @@ def test_moved_rdma_device_is_ready() -> None:
 
 
 def test_renamed_rdma_device_has_its_new_name() -> None:
-    record = attachment(replace(moved(held(nic()), "mlx5_0"), rdma_name="hca0"))
+    record = attachment(replace(moved(attached_device(nic()), "mlx5_0"), rdma_name="hca0"))
 
     assert status_of(given(), record).conditions[2].message == "hca0"
 
 
 def test_rdma_device_without_a_net_device_has_no_network_condition() -> None:
-    status = status_of(given(one(hca())), attachment(moved(held(hca(), ""), "mlx5_0")))
+    status = status_of(given(one(hca())), attachment(moved(attached_device(hca(), ""), "mlx5_0")))
 
     assert conditions_of(status) == {
         "Ready": (True, "RDMAOnlyDeviceReady"),
@@ -125,7 +125,7 @@ def test_rdma_device_without_a_net_device_has_no_network_condition() -> None:
     ],
 )
 def test_shared_device_stays_on_the_host(files: tuple[CharDevice, ...], given_to_it: str) -> None:
-    record = attachment(replace(held(nic(), ""), share_id="s-1", char_devices=files))
+    record = attachment(replace(attached_device(nic(), ""), share_id="s-1", char_devices=files))
 
     status = status_of(given(one(nic(), "s-1")), record)
 
@@ -141,7 +141,7 @@ def test_shared_device_stays_on_the_host(files: tuple[CharDevice, ...], given_to
 
 
 def test_message_contains_warnings() -> None:
-    record = attachment(replace(held(nic()), warnings=("umad is missing", "x" * 3000)))
+    record = attachment(replace(attached_device(nic()), warnings=("umad is missing", "x" * 3000)))
 
     message = status_of(given(), record).conditions[0].message
 
@@ -152,7 +152,7 @@ def test_message_contains_warnings() -> None:
 @pytest.mark.parametrize("phase", [Phase.FAILED, Phase.INTENT])
 def test_failure_is_in_all_conditions(phase: Phase) -> None:
     with_rdma = nic("nic-0", "mlx5_0")
-    record = attachment(held(with_rdma), phase=phase, failure=failure())
+    record = attachment(attached_device(with_rdma), phase=phase, failure=failure())
 
     status = status_of(given(one(with_rdma)), record)
 
@@ -166,7 +166,7 @@ def test_failure_is_in_all_conditions(phase: Phase) -> None:
 
 
 def test_rdma_failure_has_its_own_reason() -> None:
-    record = attachment(held(hca(), ""), phase=Phase.FAILED, failure=failure())
+    record = attachment(attached_device(hca(), ""), phase=Phase.FAILED, failure=failure())
 
     assert conditions_of(status_of(given(one(hca())), record)) == dict.fromkeys(
         ("Ready", "RDMALinkReady"), (False, "RDMADeviceAttachFailed")
@@ -184,7 +184,7 @@ def test_rdma_devices_that_stay_on_the_host_are_not_pending(
     assert "RDMALinkReady" not in conditions_of(status_of(allocation, None))
 
 
-@pytest.mark.parametrize("phase", [Phase.INTENT, Phase.FAILED, Phase.DETACHING, Phase.HOME])
+@pytest.mark.parametrize("phase", [Phase.INTENT, Phase.FAILED, Phase.DETACHING, Phase.RESTORED])
 @pytest.mark.parametrize(
     ("warnings", "expected"),
     [((SHARED_MODE_WARNING,), False), (("umad is missing",), True)],
@@ -196,7 +196,9 @@ def test_rdma_devices_in_shared_mode_are_not_pending(
     expected: bool,  # noqa: FBT001
 ) -> None:
     device = nic("nic-0", "mlx5_0")
-    record = attachment(replace(held(device), warnings=warnings), phase=phase, failure=failure())
+    record = attachment(
+        replace(attached_device(device), warnings=warnings), phase=phase, failure=failure()
+    )
 
     status = conditions_of(status_of(given(one(device)), record))
 
@@ -206,10 +208,10 @@ def test_rdma_devices_in_shared_mode_are_not_pending(
 
 @pytest.mark.parametrize(
     ("reason", "copied"),
-    [("NetworkDeviceStuck", "NetworkDeviceStuck"), ("what is this", "Unknown")],
+    [("NetworkDeviceHung", "NetworkDeviceHung"), ("what is this", "Unknown")],
 )
 def test_valid_reasons_are_copied(reason: str, copied: str) -> None:
-    record = attachment(held(hca(), ""), failure=failure(reason=reason))
+    record = attachment(attached_device(hca(), ""), failure=failure(reason=reason))
 
     assert failure_reason(record) == copied
 
@@ -239,7 +241,7 @@ def test_only_devices_of_the_pod_have_a_pending_network(
 
 
 def test_device_still_in_another_pod_is_pending() -> None:
-    record = replace(attachment(moved(held(nic()), "mlx5_0")), pod=OTHER_POD)
+    record = replace(attachment(moved(attached_device(nic()), "mlx5_0")), pod=OTHER_POD)
 
     status = status_of(given(), record)
 
@@ -293,7 +295,7 @@ def test_detaching_device_is_not_ready(cause: Failure | None, reason: str, messa
     ],
 )
 def test_restored_device_is_not_ready(cause: Failure | None, message: str) -> None:
-    record = replace(attachment(phase=Phase.HOME), failure=cause)
+    record = replace(attachment(phase=Phase.RESTORED), failure=cause)
 
     condition = status_of(given(), record).conditions[0]
 
@@ -319,7 +321,7 @@ def test_device_with_two_results_is_listed_once() -> None:
 
 def test_shares_of_a_device_are_listed_separately() -> None:
     allocation = given(one(nic(), "s-2"), one(nic(), "s-1"))
-    record = attachment(held(nic(), "net2"), held(nic(), "net1"))
+    record = attachment(attached_device(nic(), "net2"), attached_device(nic(), "net1"))
 
     found = device_statuses(allocation, record)
 
@@ -332,7 +334,7 @@ def test_shares_of_a_device_are_listed_separately() -> None:
 def test_addresses_have_the_format_of_the_api() -> None:
     many = tuple(f"10.0.{index}.1/24" for index in range(20))
     unusual = ("2001:DB8:0:0:0:0:0:5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120", *many)
-    record = attachment(replace(held(nic()), addresses=unusual, mac="0C:42:A1:00:00:01"))
+    record = attachment(replace(attached_device(nic()), addresses=unusual, mac="0C:42:A1:00:00:01"))
 
     network = status_of(given(), record).network
 
@@ -351,7 +353,7 @@ def test_addresses_have_the_format_of_the_api() -> None:
         (attachment(phase=Phase.FAILED, failure=failure()), False),
         (attachment(phase=Phase.DETACHING), True),
         (attachment(phase=Phase.DETACHING, failure=failure()), False),
-        (attachment(phase=Phase.HOME), False),
+        (attachment(phase=Phase.RESTORED), False),
         (replace(attachment(), pod=OTHER_POD), True),
     ],
 )
@@ -372,8 +374,11 @@ def test_admin_access_claim_is_not_transient() -> None:
     ("record", "also"),
     [
         (None, ""),
-        (attachment(phase=Phase.HOME), ""),
-        (attachment(phase=Phase.HOME, failure=failure("MTU left at 9000")), "; MTU left at 9000"),
+        (attachment(phase=Phase.RESTORED), ""),
+        (
+            attachment(phase=Phase.RESTORED, failure=failure("MTU left at 9000")),
+            "; MTU left at 9000",
+        ),
     ],
 )
 def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(
@@ -384,7 +389,7 @@ def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(
     (status,) = device_statuses(given(), record, (OTHER_POD, third))
 
     assert conditions_of(status) == dict.fromkeys(
-        ("Ready", "NetworkReady"), (False, "ClaimHeldByEndedPod")
+        ("Ready", "NetworkReady"), (False, "ClaimInUseByEndedPod")
     )
     assert {condition.message for condition in status.conditions} == {
         "was prepared for pod ai/train, which has ended, and the kubelet does not prepare it for"

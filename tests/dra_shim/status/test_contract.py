@@ -239,7 +239,7 @@ def test_restored_device_is_not_ready(subject: Subject, tmp_path: Path) -> None:
         async with reporting(subject, tmp_path) as bench:
             ref = await claim_with(bench, "nic-0")
             bench.allocations.put(given(ref, "nic-0"))
-            bench.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
+            bench.attachments.put(attached(given(ref, "nic-0"), Phase.RESTORED))
             await bench.rest(ENDED_DELAY_S)
             await bench.until_notice(StatusApplied)
 

@@ -27,11 +27,11 @@ from tests.dra_shim.status.records import (
     NOW,
     OTHER_POD,
     POD,
+    attached_device,
     attachment,
     failure,
     given,
     hca,
-    held,
     nic,
 )
 
@@ -115,14 +115,14 @@ def test_blocked_pods_get_events_with_a_remedy() -> None:
         " pod has the claim"
     )
     assert event == tuple(
-        EventSpec("Pod", pod, "ClaimHeldByEndedPod", text, int(NOW), once=True)
+        EventSpec("Pod", pod, "ClaimInUseByEndedPod", text, int(NOW), once=True)
         for pod in (OTHER_POD, third)
     )
 
 
 def test_failure_event_has_its_time_and_warnings_are_posted_once() -> None:
-    warned = replace(held(nic()), warnings=("umad is missing",))
-    shared = replace(held(hca(), ""), warnings=("nothing is isolated",))
+    warned = replace(attached_device(nic()), warnings=("umad is missing",))
+    shared = replace(attached_device(hca(), ""), warnings=("nothing is isolated",))
     record = attachment(warned, shared, phase=Phase.FAILED, failure=failure(time=NOW - 9))
 
     assert of_attachment(record, NOW) == (

@@ -203,7 +203,7 @@ def test_status_of_a_blocked_pod_is_not_withdrawn(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with reporting(tmp_path) as (server, bench):
             ref = await prepared(bench, "nic-0")
-            bench.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
+            bench.attachments.put(attached(given(ref, "nic-0"), Phase.RESTORED))
             await bench.rest(ENDED_DELAY_S)
             await bench.until_notice(StatusApplied)
             reasons = [await reason_of(bench, ref)]
@@ -214,9 +214,9 @@ def test_status_of_a_blocked_pod_is_not_withdrawn(tmp_path: Path) -> None:
                 reasons.append(await reason_of(bench, ref))
 
             back = "NetworkDeviceDetached"
-            assert reasons == [back, "ClaimHeldByEndedPod", back]
+            assert reasons == [back, "ClaimInUseByEndedPod", back]
             (event,) = server.objects("events")
-            assert event["reason"] == "ClaimHeldByEndedPod"
+            assert event["reason"] == "ClaimInUseByEndedPod"
             assert event["involvedObject"]["name"] == NEXT.name
 
     finish(scenario())
@@ -234,9 +234,9 @@ def test_claim_blocked_by_a_never_started_pod_is_reported(
             await bench.until_notice(StatusApplied)
             bench.clock.pass_time(2 * SLOW_S)
 
-            assert await reason_of(bench, ref) == "ClaimHeldByEndedPod"
+            assert await reason_of(bench, ref) == "ClaimInUseByEndedPod"
             assert [notice.reason for notice in bench.notices_of(EventPosted)] == [
-                "ClaimHeldByEndedPod"
+                "ClaimInUseByEndedPod"
             ]
 
     finish(scenario())

@@ -16,7 +16,15 @@ from dra_shim.status.summary import (
     status_update,
 )
 from dranet_nri.model import Attachment, Phase
-from tests.dra_shim.status.records import NOW, OTHER_POD, attachment, failure, given, held, nic
+from tests.dra_shim.status.records import (
+    NOW,
+    OTHER_POD,
+    attached_device,
+    attachment,
+    failure,
+    given,
+    nic,
+)
 
 
 def test_attached_claim_is_reported_at_once() -> None:
@@ -69,7 +77,7 @@ def test_overdue_transient_state_is_reported(record: Attachment | None, reasons:
 
 
 def test_status_of_an_ended_pod_waits_for_the_deletion_of_its_claim() -> None:
-    record = attachment(phase=Phase.HOME)
+    record = attachment(phase=Phase.RESTORED)
 
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)
 
@@ -90,7 +98,7 @@ def test_failed_restore_is_reported_without_an_allocation() -> None:
 
 
 def test_old_failure_is_not_reported_again() -> None:
-    warned = replace(held(nic()), warnings=("umad is missing",))
+    warned = replace(attached_device(nic()), warnings=("umad is missing",))
     record = attachment(warned, phase=Phase.FAILED, failure=failure(time=NOW - 3600))
 
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)
@@ -98,7 +106,7 @@ def test_old_failure_is_not_reported_again() -> None:
     assert [event.reason for event in found.events] == ["NetworkDeviceWarning"]
 
 
-@pytest.mark.parametrize("record", [None, attachment(phase=Phase.HOME)])
+@pytest.mark.parametrize("record", [None, attachment(phase=Phase.RESTORED)])
 def test_blocked_claim_is_reported_at_once(record: Attachment | None) -> None:
     found = status_update(ClaimRecords(given(), record, (OTHER_POD,)), 0.0, NOW)
 

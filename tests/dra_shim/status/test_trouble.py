@@ -359,7 +359,7 @@ def test_pod_that_ends_with_its_claim_causes_no_write(tmp_path: Path) -> None:
             await bench.until_notice(StatusApplied)
             bench.clock.pass_time(60.0)
             bench.attachments.put(attached(given(ref, "nic-0"), Phase.DETACHING))
-            bench.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
+            bench.attachments.put(attached(given(ref, "nic-0"), Phase.RESTORED))
             bench.allocations.remove(ref.uid)
             bench.attachments.remove(ref.uid)
             server.remove("resourceclaims", ref.name)

@@ -1,4 +1,4 @@
-"""All-gather and all-reduce of a verification: commands of the ranks, bars, and failures."""
+"""All-gather and all-reduce of a verification: commands of the ranks, thresholds, and failures."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from dra_shim.cli import main
-from dra_shim.verify.bars import Bars
 from dra_shim.verify.collectives import check_collectives, program_text
 from dra_shim.verify.documents import PodRequirements, base_documents, pod_document
 from dra_shim.verify.measure import MeasurementPlan, measure
 from dra_shim.verify.outputs import LinkOutput, PodFacts, parse_collectives
 from dra_shim.verify.remedies import CAUSES
+from dra_shim.verify.thresholds import Thresholds
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 from dranet_nri.errors import ConfigError
 from tests.dra_shim.scheduling.story_nodes import EXAMPLES
@@ -73,18 +73,20 @@ def ended(code: int = 0, *, stdout: str = "", stderr: str = "") -> CommandResult
 def lines_of(
     first: CommandResult,
     second: CommandResult | None = None,
-    bars: Mapping[str, float] | None = None,
+    thresholds: Mapping[str, float] | None = None,
 ) -> list[Line]:
     """Return the lines of two pods that answer so."""
     runner = Recorded({"verify-0": first, "verify-1": second or ended()})
-    found = check_collectives(PODS, (FACTS, FACTS), runner, Bars(bars or {}), ranks=2, rounds=5)
+    found = check_collectives(
+        PODS, (FACTS, FACTS), runner, Thresholds(thresholds or {}), ranks=2, rounds=5
+    )
     return list(found)
 
 
 def test_ranks_of_a_pod_use_the_devices_of_its_claim() -> None:
     runner = Recorded({pod.pod: ended() for pod in PODS})
 
-    list(check_collectives(PODS, (FACTS, FACTS), runner, Bars({}), ranks=2, rounds=5))
+    list(check_collectives(PODS, (FACTS, FACTS), runner, Thresholds({}), ranks=2, rounds=5))
 
     for number, pod in enumerate(PODS):
         argv = runner.commands[pod.pod]
@@ -96,7 +98,7 @@ def test_ranks_of_a_pod_use_the_devices_of_its_claim() -> None:
 def test_single_rank_per_pod_starts_without_a_launcher() -> None:
     runner = Recorded({pod.pod: ended() for pod in PODS})
 
-    list(check_collectives(PODS, (FACTS, FACTS), runner, Bars({}), ranks=1, rounds=5))
+    list(check_collectives(PODS, (FACTS, FACTS), runner, Thresholds({}), ranks=1, rounds=5))
 
     for number, pod in enumerate(PODS):
         argv = runner.commands[pod.pod]
@@ -106,18 +108,18 @@ def test_single_rank_per_pod_starts_without_a_launcher() -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "bars"),
+    ("backend", "thresholds"),
     [
         # 90 % of 2 NICs of 400 Gbit/s; a fifth of TCP's 10 Gbit/s
         pytest.param("nccl", ["90 GB/s", "90 GB/s"], id="GPUs"),
         pytest.param("gloo", ["0.25 GB/s", "0.25 GB/s"], id="CPUs"),
     ],
 )
-def test_bars_depend_on_the_backend(backend: str, bars: list[str]) -> None:
+def test_thresholds_depend_on_the_backend(backend: str, thresholds: list[str]) -> None:
     lines = lines_of(ended(stdout=RESULT % backend))
 
-    assert [(line.check, line.bar) for line in lines] == list(
-        zip(("all-gather", "all-reduce"), bars, strict=True)
+    assert [(line.check, line.threshold) for line in lines] == list(
+        zip(("all-gather", "all-reduce"), thresholds, strict=True)
     )
     assert lines[0].value == f"90.1 GB/s ({backend})"
     assert lines[0].outcome is Outcome.PASSED
@@ -127,9 +129,9 @@ def test_bars_depend_on_the_backend(backend: str, bars: list[str]) -> None:
 
 
 def test_highest_default_bar_is_that_of_the_guide() -> None:
-    assert Bars({}).of_collective("all-reduce", 8 * 200, nccl=True) == pytest.approx(180)
-    assert Bars({}).of_collective("all-reduce", 3200, nccl=True) == 180
-    assert Bars({"all-reduce": 300}).of_collective("all-reduce", 3200, nccl=True) == 300
+    assert Thresholds({}).of_collective("all-reduce", 8 * 200, nccl=True) == pytest.approx(180)
+    assert Thresholds({}).of_collective("all-reduce", 3200, nccl=True) == 180
+    assert Thresholds({"all-reduce": 300}).of_collective("all-reduce", 3200, nccl=True) == 300
 
 
 def test_ranks_that_do_not_finish_fail_the_check() -> None:
@@ -155,7 +157,9 @@ def test_no_ranks_start_if_pods_cannot_reach_each_other() -> None:
     facts = "memlock unlimited\nlink net0 0 9000 a -1\nlink net1 0 9000 b -1\nend\n"
     runner = Recorded({pod.pod: ended(stdout=facts) for pod in PODS})
 
-    lines = measure(PODS, runner, MeasurementPlan(Bars({}), ranks=1), progress=lambda text: None)
+    lines = measure(
+        PODS, runner, MeasurementPlan(Thresholds({}), ranks=1), progress=lambda text: None
+    )
 
     (line,) = [line for line in lines if line.check == "collectives"]
     assert line.outcome is Outcome.NOT_MEASURED

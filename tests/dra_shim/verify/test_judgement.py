@@ -1,4 +1,4 @@
-"""Bars, checks of one end, and report of a verification."""
+"""Thresholds, checks of one end, and report of a verification."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from dra_shim.verify.bars import BARS, Bars, parse_bars, passes
 from dra_shim.verify.matrix import COLOURS, draw
 from dra_shim.verify.measure import MeasurementPlan, UnreadablePodError, measure
 from dra_shim.verify.node_checks import check_worker, failed, passed, speed_of
 from dra_shim.verify.outputs import FACTS_SCRIPT, LinkOutput, PodFacts, RdmaPortOutput
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.report import as_document, as_text
+from dra_shim.verify.thresholds import THRESHOLDS, Thresholds, parse_thresholds, passes
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 from dranet_nri.errors import InvalidValueError
 
@@ -23,7 +23,7 @@ POD = WorkerPod("verify-0", "a", "10.0.0.1", (NIC,), (0,))
 GID = {3: ("0000:0000:0000:0000:0000:ffff:0a09:0001", "RoCE v2")}
 LINK = LinkOutput(up=True, mtu=9000, mac="52:54:00:00:00:01", speed_gbit=200)
 PORT = RdmaPortOutput(active=True, rate_gbit=200, gids=GID, pkeys=frozenset({0xFFFF}))
-NO_BARS = Bars({})
+NO_THRESHOLDS = Thresholds({})
 
 
 def facts_of(
@@ -37,15 +37,15 @@ def facts_of(
 
 def failures(facts: PodFacts, pod: WorkerPod = POD, *, exclusive: bool = False) -> list[str]:
     """Return the checks that fail."""
-    lines = check_worker(pod, facts, NO_BARS, exclusive=exclusive)
+    lines = check_worker(pod, facts, NO_THRESHOLDS, exclusive=exclusive)
     return [line.check for line in lines if line.outcome is Outcome.FAILED]
 
 
-# --------------------------------------------------------------------------- bars
+# --------------------------------------------------------------------------- thresholds
 
 
 @pytest.mark.parametrize(
-    ("name", "fabric", "speed", "bar"),
+    ("name", "fabric", "speed", "threshold"),
     [
         pytest.param("write", Fabric.INFINIBAND, 200, 190, id="the guide's RDMA"),
         pytest.param("write", Fabric.INFINIBAND, 400, 380, id="NDR"),
@@ -58,9 +58,9 @@ def failures(facts: PodFacts, pod: WorkerPod = POD, *, exclusive: bool = False) 
         pytest.param("loss", Fabric.ROCE, 0, 0.2, id="loss"),
     ],
 )
-def test_bar_is_parsed(name: str, fabric: Fabric, speed: float, bar: float) -> None:
-    assert NO_BARS.of(name, fabric, speed) == pytest.approx(bar)
-    assert parse_bars([f"{name}=7"]).of(name, fabric, speed) == 7
+def test_threshold_is_parsed(name: str, fabric: Fabric, speed: float, threshold: float) -> None:
+    assert NO_THRESHOLDS.of(name, fabric, speed) == pytest.approx(threshold)
+    assert parse_thresholds([f"{name}=7"]).of(name, fabric, speed) == 7
 
 
 def test_higher_is_better_only_for_rates() -> None:
@@ -72,8 +72,8 @@ def test_higher_is_better_only_for_rates() -> None:
 
 @pytest.mark.parametrize("word", ["speed=1", "write", "write=fast", "write=-1", "write=nan"])
 def test_invalid_bar_is_refused(word: str) -> None:
-    with pytest.raises(InvalidValueError, match=f"--bar {word}: "):
-        parse_bars([word])
+    with pytest.raises(InvalidValueError, match=f"--threshold {word}: "):
+        parse_thresholds([word])
 
 
 # --------------------------------------------------------------------------- one end
@@ -228,8 +228,8 @@ def test_names_of_a_matrix_are_not_cut() -> None:
 
 
 def test_all_bars_have_defaults() -> None:
-    of_one_nic = BARS.keys() - {"all-gather", "all-reduce"}
-    assert all(NO_BARS.of(name, Fabric.ROCE, 100) > 0 for name in of_one_nic)
+    of_one_nic = THRESHOLDS.keys() - {"all-gather", "all-reduce"}
+    assert all(NO_THRESHOLDS.of(name, Fabric.ROCE, 100) > 0 for name in of_one_nic)
 
 
 # Written by hand as FACTS_SCRIPT prints it: no machine of the tests has InfiniBand. Names and
@@ -274,7 +274,7 @@ def test_ports_of_two_partitions_are_reported(pkeys: tuple[str, str], cause: str
     pods = [WorkerPod(f"verify-{n}", f"node-{n}", f"10.0.0.{n}", (nic,)) for n in range(2)]
     runner = Partitions({pod.pod: pkey for pod, pkey in zip(pods, pkeys, strict=True)})
 
-    lines = measure(pods, runner, MeasurementPlan(NO_BARS), progress=lambda text: None)
+    lines = measure(pods, runner, MeasurementPlan(NO_THRESHOLDS), progress=lambda text: None)
 
     assert {line.remedy for line in lines if line.outcome is Outcome.FAILED} == {CAUSES[cause][1]}
     checks = {line.check for line in lines if line.outcome is Outcome.FAILED}
@@ -290,7 +290,7 @@ def test_infiniband_and_ethernet_are_not_compared() -> None:
     ]
     runner = Partitions({"verify-0": "0x8012", "verify-1": "0x8012"})
 
-    lines = measure(pods, runner, MeasurementPlan(NO_BARS), progress=lambda text: None)
+    lines = measure(pods, runner, MeasurementPlan(NO_THRESHOLDS), progress=lambda text: None)
 
     (line,) = (line for line in lines if line.target)
     assert (line.outcome, line.check) == (Outcome.NOT_MEASURED, "reach")
@@ -321,7 +321,7 @@ def test_missing_program_is_not_reported_as_a_fault(nic: ClaimedNic, programs: s
         measure(
             [replace(POD, nics=(nic,))],
             BareImage(),
-            MeasurementPlan(NO_BARS),
+            MeasurementPlan(NO_THRESHOLDS),
             progress=lambda text: None,
         )
 
@@ -341,7 +341,7 @@ def test_pod_that_does_not_answer_does_not_end_the_verification() -> None:
     pods = [WorkerPod(f"verify-{n}", f"node-{n}", f"10.0.0.{n}", (nic,)) for n in range(3)]
     runner = OneSilent({pod.pod: "0x8012" for pod in pods})
 
-    lines = measure(pods, runner, MeasurementPlan(NO_BARS), progress=lambda text: None)
+    lines = measure(pods, runner, MeasurementPlan(NO_THRESHOLDS), progress=lambda text: None)
 
     (line,) = (line for line in lines if line.check == "pod")
     assert (line.source, line.outcome) == ("node-1", Outcome.FAILED)
@@ -361,4 +361,4 @@ class Silent:
 
 def test_unresponsive_pod_is_not_reported_as_a_missing_nic() -> None:
     with pytest.raises(UnreadablePodError, match=r"verify-0 on node a .*: no answer within 60 s"):
-        measure([POD], Silent(), MeasurementPlan(NO_BARS), progress=lambda text: None)
+        measure([POD], Silent(), MeasurementPlan(NO_THRESHOLDS), progress=lambda text: None)

@@ -17,12 +17,12 @@ from typing import Final
 
 import pytest
 
-from dra_shim.verify.bars import Bars
 from dra_shim.verify.measure import MeasurementPlan, measure
 from dra_shim.verify.outputs import FACTS_SCRIPT
 from dra_shim.verify.pair_checks import UNTIL_PINGED, UNTIL_SERVED, MeasureDurations
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.report import as_text
+from dra_shim.verify.thresholds import Thresholds
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 
 RECORDED: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = json.loads(
@@ -31,7 +31,7 @@ RECORDED: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = json.loads(
 MANUAL: Final = Path(__file__).parents[3] / "manifests/docs/cli.md"
 # As in the recorded runs: the keys have these numbers.
 DURATIONS: Final = MeasureDurations(pings=500, pings_s=20, seconds=1, reads=50, rounds=1)
-BARS: Final = Bars({"tcp": 0.02, "write": 0, "latency": 1_000_000})
+THRESHOLDS: Final = Thresholds({"tcp": 0.02, "write": 0, "latency": 1_000_000})
 PODS: Final = tuple(
     WorkerPod(
         name, name, address,
@@ -84,7 +84,7 @@ class RecordedPrograms:
 
 def lines_of(runner: RecordedPrograms, progress: list[str]) -> list[Line]:
     """Return the lines of a quick run of the two pods."""
-    return measure(PODS, runner, MeasurementPlan(BARS, DURATIONS), progress.append)
+    return measure(PODS, runner, MeasurementPlan(THRESHOLDS, DURATIONS), progress.append)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_nic_without_a_peer_is_reported() -> None:
     pods = (PODS[0], replace(PODS[1], nics=PODS[1].nics[:1]))
 
     lines = measure(
-        pods, RecordedPrograms("healthy"), MeasurementPlan(BARS, DURATIONS), lambda text: None
+        pods, RecordedPrograms("healthy"), MeasurementPlan(THRESHOLDS, DURATIONS), lambda text: None
     )
 
     (line,) = (line for line in lines if line.outcome is not Outcome.PASSED)
@@ -171,7 +171,7 @@ def test_programs_connect_over_an_ipv6_pod_network() -> None:
     pods = [replace(pod, address=f"fd00::{number}") for number, pod in enumerate(PODS, 1)]
     runner = Ipv6Cluster("healthy")
 
-    lines = measure(pods, runner, MeasurementPlan(BARS, DURATIONS), lambda text: None)
+    lines = measure(pods, runner, MeasurementPlan(THRESHOLDS, DURATIONS), lambda text: None)
 
     assert {line.outcome for line in lines} == {Outcome.PASSED}
     assert len(runner.exchanges) >= 8  # server and client of both programs on both rails

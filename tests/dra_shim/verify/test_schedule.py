@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.verify.bars import Bars
 from dra_shim.verify.measure import rounds_of
 from dra_shim.verify.outputs import PodFacts
 from dra_shim.verify.pair_checks import FULL, QUICK, MeasureDurations, PairChecks
 from dra_shim.verify.schedule import Round, all_pairs, ring
+from dra_shim.verify.thresholds import Thresholds
 from dra_shim.verify.types import ClaimedNic, CommandResult, WorkerPod
 
 
@@ -150,4 +150,4 @@ def test_run_takes_at_most_the_time_in_the_manual(
 
 def seconds_of_round(durations: MeasureDurations) -> float:
     """Return what a round takes on a healthy network, at most."""
-    return sum(phase.seconds for phase in PairChecks(Unused(), Bars({}), durations).phases())
+    return sum(phase.seconds for phase in PairChecks(Unused(), Thresholds({}), durations).phases())

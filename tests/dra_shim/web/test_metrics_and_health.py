@@ -221,7 +221,7 @@ TOLD = [
     (
         prepare.OrphanSearchFailed(OSError()),
         "dra_shim_claim_failures_total",
-        {"method": "Sweep", "kind": "internal"},
+        {"method": "CollectOrphans", "kind": "internal"},
         1,
     ),
     (RegistrationResult(), "dra_shim_registered", {}, 1),
@@ -238,37 +238,37 @@ TOLD = [
     (resourceslice.DeviceRefused("nic", "no"), "dra_shim_devices_refused_total", {}, 1),
     (
         resourceslice.FeaturesMissing(frozenset({Feature.TAINTS})),
-        "dra_shim_server_lacks_feature",
+        "dra_shim_missing_feature_gate",
         {"gate": "DRADeviceTaints"},
         1,
     ),
     (
         resourceslice.SliceSyncFailed(ERROR, 1.0),
         "dra_shim_api_errors_total",
-        {"part": "slices", "kind": "unavailable"},
+        {"worker": "slices", "kind": "unavailable"},
         1,
     ),
     (resourceslice.FieldsDropped("s", frozenset()), "dra_shim_devices_refused_total", {}, 0),
     (status.StatusApplied(CLAIM, 2), "dra_shim_status_applies_total", {"result": "applied"}, 1),
     (status.ClaimRefused(CLAIM, "no"), "dra_shim_status_applies_total", {"result": "refused"}, 1),
     (status.ClaimGone(CLAIM), "dra_shim_status_applies_total", {"result": "gone"}, 1),
-    (status.StatusNotKept(), "dra_shim_status_applies_total", {"result": "not_kept"}, 1),
+    (status.StatusNotKept(), "dra_shim_status_applies_total", {"result": "dropped"}, 1),
     (status.EventPosted("e", "Failed", 3), "dra_shim_events_total", {"result": "posted"}, 3),
     (status.EventLost("no"), "dra_shim_events_total", {"result": "lost"}, 1),
     (
         status.StatusSyncFailed(ConflictError("apply", "other"), 1.0),
         "dra_shim_api_errors_total",
-        {"part": "status", "kind": "conflict"},
+        {"worker": "status", "kind": "conflict"},
         1,
     ),
     (discovery.DevicesChanged(4, 2, (), ()), "dra_shim_devices", {"health": "healthy"}, 4),
     (discovery.DeviceUnhealthy("nic", "NoCarrier"), "dra_shim_devices", {"health": "unhealthy"}, 1),
-    (discovery.ScanFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
-    (discovery.ScanHung("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
+    (discovery.ScanFailed(OSError(), 1.0), "dra_shim_scan_failures_total", {"reason": "error"}, 1),
+    (discovery.ScanHung("x", 9.0), "dra_shim_scan_failures_total", {"reason": "hung"}, 1),
     (
-        discovery.TcxFileUnreadable(OSError()),
-        "dra_shim_look_troubles_total",
-        {"result": "untold"},
+        discovery.PrivilegedFactsUnreadable(OSError()),
+        "dra_shim_scan_failures_total",
+        {"reason": "facts"},
         1,
     ),
     (
@@ -277,7 +277,12 @@ TOLD = [
         {"source": "udev"},
         1,
     ),
-    (WorkerFailed("slices", OSError(), 1.0), "dra_shim_part_failures_total", {"part": "slices"}, 1),
+    (
+        WorkerFailed("slices", OSError(), 1.0),
+        "dra_shim_worker_failures_total",
+        {"worker": "slices"},
+        1,
+    ),
 ]
 
 
@@ -299,7 +304,7 @@ def test_available_feature_is_removed_from_missing_features(site: Site) -> None:
         site.metrics.server.on_slices(resourceslice.FeaturesMissing(frozenset({missing})))
 
     shown = Scrape(site.metrics.text()).values
-    gates = [dict(labels) for name, labels in shown if name == "dra_shim_server_lacks_feature"]
+    gates = [dict(labels) for name, labels in shown if name == "dra_shim_missing_feature_gate"]
     assert gates == [{"gate": "DRAPartitionableDevices"}]
 
 

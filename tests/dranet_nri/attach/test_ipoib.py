@@ -95,7 +95,7 @@ def test_pod_gets_a_child_and_the_parent_stays_on_the_host(node: Node) -> None:
     ]
     assert device.warnings == (SHARED_MODE_WARNING,)
     assert node.executor.verify(record, None) == record
-    assert detach(node, record).phase is Phase.HOME
+    assert detach(node, record).phase is Phase.RESTORED
     assert node.kernel.state("net1", node.netns) is None
 
 
@@ -171,7 +171,7 @@ def test_several_pods_get_children_of_one_device(node: Node) -> None:
 
     assert node.kernel.state("net1", node.netns) is None
     assert addresses(node, "net2", other) == ["192.168.0.5/24"]
-    assert detach(node, two).phase is Phase.HOME
+    assert detach(node, two).phase is Phase.RESTORED
 
 
 def two_shares() -> Allocation:
@@ -204,7 +204,7 @@ def test_two_shares_of_one_claim_get_one_child_each(node: Node) -> None:
         "dra.net/claim-data/pci-0000-0a-00-0/8d7e",
     }
     assert node.executor.verify(record, allocation) == record
-    assert detach(node, record).phase is Phase.HOME
+    assert detach(node, record).phase is Phase.RESTORED
     assert (aliases(node), aliases(node, node.netns)) == ([""], [])
 
 
@@ -238,7 +238,7 @@ def test_child_of_a_share_is_found_by_the_recorded_alias(node: Node) -> None:
 
     assert again.devices[0].child == alias
     assert aliases(node, node.netns) == [alias]
-    assert detach(node, again).phase is Phase.HOME
+    assert detach(node, again).phase is Phase.RESTORED
     assert aliases(node, node.netns) == []
 
 
@@ -252,7 +252,7 @@ def test_undeleted_child_is_the_only_device_of_the_claim_not_returned(node: Node
     with pytest.raises(AttachError):
         node.attach((two_shares(),))
 
-    assert [device.home for device in node.journal.records[DATA].devices] == [False, True]
+    assert [device.restored for device in node.journal.records[DATA].devices] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_child_returned_from_a_dead_namespace_is_deleted(node: Node) -> None:
     node.kernel.destroy_netns(node.netns)
     assert node.kernel.state("net1") is not None
 
-    assert detach(node, record, netns_exists=False).phase is Phase.HOME
+    assert detach(node, record, netns_exists=False).phase is Phase.RESTORED
 
     assert node.kernel.state("net1") is None
 

@@ -80,7 +80,7 @@ def test_lease_sets_address_routes_and_mtu_and_is_recorded(
     assert (server.kinds, server.opened) == (ALL, 0)
     node.detach()
     assert_released(server)
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_lease_route_of_another_device_is_omitted_with_a_warning(
@@ -115,7 +115,7 @@ def test_attach_without_a_dhcp_server_fails_and_is_undone(
     assert "raise --dhcp-ready-timeout" in failure_of(node).message
     assert server.kinds == [DhcpMessageType.DISCOVER] * 5
     assert server.opened == 0
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_lease_is_released_when_another_device_gets_none(
@@ -128,7 +128,7 @@ def test_lease_is_released_when_another_device_gets_none(
 
     assert_released(server)
     assert node.kernel.dhcp["net2"].opened == 0
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_lease_is_released_when_a_later_step_fails(node: Node, server: FakeDhcpServer) -> None:
@@ -138,7 +138,7 @@ def test_lease_is_released_when_a_later_step_fails(node: Node, server: FakeDhcpS
         node.attach((claim(DATA, of(config)),))
 
     assert_released(server)
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_wait_for_a_lease_ends_with_the_sandbox(node: Node, server: FakeDhcpServer) -> None:
@@ -150,7 +150,7 @@ def test_wait_for_a_lease_ends_with_the_sandbox(node: Node, server: FakeDhcpServ
         node.executor.attach(POD, node.netns, (claim(DATA, of(LEASED)),), {}, lambda: False)
 
     assert server.opened == 0
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_dhcp_on_a_link_that_is_not_ethernet_is_refused(node: Node, server: FakeDhcpServer) -> None:
@@ -169,9 +169,9 @@ def test_failed_release_does_not_prevent_the_detach(node: Node, server: FakeDhcp
 
     node.detach()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
     assert server.opened == 0
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_lease_of_a_removed_namespace_is_not_released(node: Node, server: FakeDhcpServer) -> None:

@@ -128,7 +128,7 @@ def test_shared_rdma_device_stays_on_the_host_and_its_files_are_given_with_a_war
     assert record.char_devices == (RDMA_CM, CharDevice("/dev/infiniband/uverbs2", 231, 194))
     assert record.warnings == (SHARED_MODE_WARNING,)
     shared.detach()
-    shared.assert_home()
+    shared.assert_restored()
 
 
 def test_shared_rdma_device_without_an_interface_moves_nothing(shared: Node) -> None:
@@ -138,7 +138,7 @@ def test_shared_rdma_device_without_an_interface_moves_nothing(shared: Node) -> 
     assert record.char_devices == (RDMA_CM, CharDevice("/dev/infiniband/uverbs0", 231, 192))
     assert not record.is_unrestored
     shared.detach()
-    assert shared.journal.phases() == {DATA: Phase.HOME}
+    assert shared.journal.phases() == {DATA: Phase.RESTORED}
 
 
 def test_rdma_name_of_a_shared_device_is_refused(shared: Node) -> None:
@@ -300,7 +300,7 @@ def test_ipoib_link_is_read_again_after_the_move_of_its_rdma_device() -> None:
     log = len(node.kernel.log)
     node.detach()
     assert kinds_of(node.kernel.log[log:]) == [RenameRdma, MoveRdma, RenameLink]
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_ipoib_link_is_found_in_the_pod_without_parent_information() -> None:
@@ -313,7 +313,7 @@ def test_ipoib_link_is_found_in_the_pod_without_parent_information() -> None:
     assert kinds_of(node.kernel.log) == [MoveRdma, RenameRdma, RenameLink]
     assert node.in_pod("net1").link.ipoib == IB_MODE
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_ipoib_link_has_the_mtu_of_the_claim_and_the_mode_of_the_host() -> None:
@@ -357,9 +357,9 @@ def test_ipoib_link_is_restored_after_the_second_move_attempt() -> None:
 
     node.detach()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
     assert "move RDMA device mlx5_5 from pod to host: EBUSY" in failure_of(node).message
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_move_of_an_rdma_device_is_tried_twice_in_a_pass() -> None:
@@ -372,5 +372,5 @@ def test_move_of_an_rdma_device_is_tried_twice_in_a_pass() -> None:
     assert node.rdma(node.netns) == {"mlx5_5"}
     node.detach()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()

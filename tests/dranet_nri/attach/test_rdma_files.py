@@ -231,7 +231,7 @@ def test_rdma_device_removed_by_the_nic_move_fails_the_attach_after_a_second(tie
     assert "rdma link add" in failure_of(tied).message
     assert sum(slept) == pytest.approx(RECREATE_TIMEOUT_S)
     assert tied.journal.phases() == {DATA: Phase.FAILED}
-    tied.assert_home()
+    tied.assert_restored()
 
 
 def test_attach_does_not_wait_while_all_shared_devices_are_present(tied: Node) -> None:

@@ -85,8 +85,8 @@ def test_only_the_rdma_device_of_the_nic_is_moved_and_restored(
     (attachment,) = node.journal.records.values()
     assert node.executor.verify(attachment, None) == attachment
     node.detach()
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()
 
 
 @pytest.mark.parametrize("device", [SUBFUNCTION, ERDMA], ids=["SF", "eRDMA"])
@@ -146,7 +146,7 @@ def test_child_of_a_bond_gets_the_files_of_the_rdma_device_of_its_ports(lag: Nod
     assert record.devices[0].shared_rdma == ("mlx5_bond_0",)
     assert lag.executor.verify(record, claims) == record
     lag.detach()
-    lag.assert_home()
+    lag.assert_restored()
 
 
 @pytest.mark.parametrize("mode", RdmaMode)
@@ -176,7 +176,7 @@ def test_rdma_device_without_a_record_is_identified_by_its_nic(node: Node, calle
 
     assert [rdma.name for rdma in record.rdma] == ["mlx5_1"]
     node.detach()
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
     assert node.rdma() == node.rdma_at_start
 
 
@@ -192,7 +192,7 @@ def test_infiniband_device_without_a_record_is_identified_by_the_claim_name() ->
     assert ([rdma.name for rdma in record.rdma], record.rdma_name) == (["mlx5_5"], "hca0")
     assert in_pod(node) == {"hca0"}
     node.detach()
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
     assert node.rdma() == node.rdma_at_start
     assert node.kernel.state("ibs5") is not None
 
@@ -249,8 +249,8 @@ def test_nic_with_rdma_and_a_corrupt_record_is_adopted_from_the_pod(
     assert node.gate_open(made)
     assert node.kernel.rdma.names(node.netns(pod)) == inside == [config.rdma.name or "mlx5_1"]
     node.stop_pod(pod)
-    assert node.phase(made) is Phase.HOME
-    assert node.at_home(1)
+    assert node.phase(made) is Phase.RESTORED
+    assert node.is_on_host(1)
     assert [device.link.name for device in node.kernel.rdma.devices] == ["mlx5_1"]
     assert node.kernel.rdma.names(node.netns(pod)) == []
 

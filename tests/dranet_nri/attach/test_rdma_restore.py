@@ -96,7 +96,7 @@ def test_rdma_device_recreated_between_two_attempts_is_moved(node: Node) -> None
     assert now.index != before.index
     assert node.rdma(node.netns) == {"mlx5_2"}
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_recreated_rdma_device_does_not_hide_the_one_in_the_pod(
@@ -115,7 +115,7 @@ def test_recreated_rdma_device_does_not_hide_the_one_in_the_pod(
 
     assert node.rdma(node.netns) == {"mlx5_2", "mlx5_20"}
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_rdma_device_recreated_on_the_host_counts_as_restored(node: Node) -> None:
@@ -124,8 +124,8 @@ def test_rdma_device_recreated_on_the_host_counts_as_restored(node: Node) -> Non
 
     node.detach()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()
 
 
 def test_rdma_device_removed_during_the_pod_is_reported_until_it_is_back(node: Node) -> None:
@@ -140,8 +140,8 @@ def test_rdma_device_removed_during_the_pod_is_reported_until_it_is_back(node: N
     assert failure_of(node).message == "RDMA device mlx5_2 is gone: load its driver again"
     node.kernel.add_rdma("mlx5_2", parent="0000:02:00.0")
     node.detach()
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()
 
 
 # --------------------------------------------------------------------------- names
@@ -155,7 +155,7 @@ def test_rdma_name_of_the_pod_is_removed_before_the_move_to_the_host(node: Node)
     log = len(node.kernel.log)
     node.detach()
     assert kinds_of(node.kernel.log[log:])[:2] == [RenameRdma, MoveRdma]
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_taken_rdma_device_name_is_reported_until_the_name_is_free(node: Node) -> None:
@@ -171,8 +171,8 @@ def test_taken_rdma_device_name_is_reported_until_the_name_is_free(node: Node) -
     assert "is called hca0" in failure_of(node).message
     node.kernel.rdma.remove("mlx5_2")
     node.detach()
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()
 
 
 # --------------------------------------------------------------------------- IP over InfiniBand
@@ -189,7 +189,7 @@ def test_ipoib_mode_and_mtu_rejected_by_the_kernel_are_given_up_after_ten_tries(
         assert (failure_of(node).reason, failure_of(node).count) == (RESTORE_FAILED, number)
     node.retry()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
     message = "set mode connected, umcast 1 on ibs5 in host: EINVAL"
     assert message in failure_of(node).message
     assert failure_of(node).message.endswith("restored without it after 10 tries")
@@ -258,8 +258,8 @@ def test_interfaces_returned_under_swapped_names_get_their_own_names() -> None:
 
     detach_after_lost_namespaces(node)
 
-    assert set(node.journal.phases().values()) == {Phase.HOME}
-    node.assert_home()
+    assert set(node.journal.phases().values()) == {Phase.RESTORED}
+    node.assert_restored()
 
 
 def test_concurrent_detaches_restore_swapped_names() -> None:
@@ -278,8 +278,8 @@ def test_concurrent_detaches_restore_swapped_names() -> None:
     for _ in range(3):
         node.retry()
 
-    assert set(node.journal.phases().values()) == {Phase.HOME}
-    node.assert_home()
+    assert set(node.journal.phases().values()) == {Phase.RESTORED}
+    node.assert_restored()
 
 
 def test_name_held_by_a_foreign_interface_is_not_taken() -> None:
@@ -292,7 +292,7 @@ def test_name_held_by_a_foreign_interface_is_not_taken() -> None:
 
     detach_after_lost_namespaces(node)
 
-    assert node.journal.phases() == {"claim-0": Phase.DETACHING, "claim-1": Phase.HOME}
+    assert node.journal.phases() == {"claim-0": Phase.DETACHING, "claim-1": Phase.RESTORED}
     assert foreign in node.kernel.space().plain()
     spare = node.rails() - {"ib0", "ib1"}
     assert len(spare) == 1
@@ -301,8 +301,8 @@ def test_name_held_by_a_foreign_interface_is_not_taken() -> None:
     assert (node.kernel.log, node.rails()) == ([], {"ib0", "ib1", *spare}), "the plan is empty"
     node.kernel.remove_link("ib0")
     detach_after_lost_namespaces(node)
-    assert set(node.journal.phases().values()) == {Phase.HOME}
-    node.assert_home()
+    assert set(node.journal.phases().values()) == {Phase.RESTORED}
+    node.assert_restored()
 
 
 # --------------------------------------------------------------------------- namespaces that die
@@ -324,8 +324,8 @@ def test_devices_of_a_dying_namespace_are_restored_after_the_kernel_returns_them
     node.kernel.release(node.netns)
     node.detach(netns_exists=False)
 
-    assert set(node.journal.phases().values()) == {Phase.HOME}
-    node.assert_home()
+    assert set(node.journal.phases().values()) == {Phase.RESTORED}
+    node.assert_restored()
 
 
 def test_rdma_device_that_cannot_be_moved_keeps_its_record(node: Node) -> None:
@@ -338,8 +338,8 @@ def test_rdma_device_that_cannot_be_moved_keeps_its_record(node: Node) -> None:
     assert "move RDMA device mlx5_9 from pod to host: EBUSY" in failure_of(node).message
     node.restart()
     node.detach()
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()
 
 
 def test_immovable_rdma_device_is_reported_before_the_nic_is_moved(node: Node) -> None:
@@ -351,4 +351,4 @@ def test_immovable_rdma_device_is_reported_before_the_nic_is_moved(node: Node) -
 
     assert "EOPNOTSUPP" in str(caught.value)
     assert node.kernel.log == []
-    node.assert_home()
+    node.assert_restored()

@@ -40,7 +40,7 @@ def test_failed_repair_does_not_prevent_other_repairs(node: Node) -> None:
 
     node.synchronize()
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert not orphaned.exists()
 
 
@@ -53,7 +53,7 @@ def test_claim_with_a_changed_nic_gets_the_new_nic(node: Node) -> None:
     for _ in range(2):
         node.reconcile()
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert node.in_pod(2, pod)
     assert (
         cdi_ids(claim)[0][1].partition("=")[2] in node.gate.spec_path(claim.claim.uid).read_text()
@@ -118,7 +118,7 @@ def test_partial_attach_is_restored_when_the_claim_is_released(node: Node) -> No
     for _ in range(2):
         node.reconcile()
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert node.phase(claim) is None
     assert not node.kernel.held
 
@@ -154,7 +154,7 @@ def test_record_first_read_by_a_hook_schedules_a_reconcile(node: Node) -> None:
 
     node.plugin.is_unclaimed(node.pod("plain"))
 
-    assert node.bell == ["news"]
+    assert node.reconcile_requests == ["request"]
 
 
 def virtual(node: Node, pod: Pod) -> Allocation:
@@ -206,7 +206,7 @@ def test_hardware_that_cannot_be_restored_does_not_delete_a_virtual_nic(
     node.kernel.clear_faults()
     node.reconcile()
     assert node.kernel.state("dummy0") is not None
-    assert node.at_home(2)
+    assert node.is_on_host(2)
     assert not node.kernel.held
 
 
@@ -221,7 +221,7 @@ def test_virtual_nic_deleted_in_its_pod_holds_no_namespace(node: Node) -> None:
 
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
-    assert record.phase is Phase.HOME
+    assert record.phase is Phase.RESTORED
     assert record.failure is not None
     assert "no longer exists" in record.failure.message
     assert not node.kernel.held
@@ -239,7 +239,7 @@ def test_foreign_link_with_the_name_of_a_lost_virtual_nic_is_unchanged(
 
     node.reconcile()
 
-    assert node.phase(claim) is Phase.HOME
+    assert node.phase(claim) is Phase.RESTORED
     assert node.kernel.state("dummy0") == foreign
 
 
@@ -287,7 +287,7 @@ def test_allocation_of_an_earlier_boot_is_refused(node: Node) -> None:
     with pytest.raises(RefusedError, match="before the node was booted"):
         node.run_pod(pod)
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_state_learned_by_a_reconcile_is_recorded_without_a_log_entry(
@@ -340,7 +340,7 @@ def test_hung_thread_of_an_earlier_plugin_is_cleared_by_the_next_reconcile(
 
     node.synchronize(*(() if ended else (pod,)))
 
-    assert node.phase(claim) is (Phase.HOME if ended else Phase.ATTACHED)
+    assert node.phase(claim) is (Phase.RESTORED if ended else Phase.ATTACHED)
     assert failure_of(node, claim) == ""
 
 

@@ -111,7 +111,7 @@ def test_expired_lease_closes_the_gate_and_is_acquired_again(leased: Leased) -> 
     allocation = leased.node.plugin.allocations.reader.get(CLAIM)
     assert allocation
     assert not leased.node.gate.is_open(allocation)
-    assert leased.node.bell[-1] == "trouble"
+    assert leased.node.reconcile_requests[-1] == "wake"
     assert [type(op) for op in leased.node.kernel.log] == [DropAddress]
 
     leased.server.silent = False

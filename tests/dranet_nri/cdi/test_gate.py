@@ -275,7 +275,7 @@ def test_failed_rewrite_leaves_the_old_or_the_new_spec(tmp_path: Path) -> None:
             break
 
     assert n == 5, "two calls for each of two files failed in turn"
-    assert files_in(tmp_path / "7")[f"cdi/dra.net-{UID}.json"] == spec(tmp_path / "7", RENAMED)
+    assert files_in(tmp_path / "5")[f"cdi/dra.net-{UID}.json"] == spec(tmp_path / "5", RENAMED)
 
 
 def test_failed_removal_of_a_spec_keeps_its_mounted_files(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_host_diagnostics_are_read_below_the_given_paths(tmp_path: Path) -> None
     host = FakeSysfs(tmp_path / "sys")
     host.char_device("infiniband_verbs", "uverbs0", "231:192", "mlx5_0")
     host.char_device("misc", "rdma_cm", "10:121")
-    host.tell("module/nvidia_peermem/refcnt", "0")
+    host.write("module/nvidia_peermem/refcnt", "0")
     (tmp_path / "dev/infiniband").mkdir(parents=True)
     (tmp_path / "dev/infiniband/uverbs0").touch()
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)

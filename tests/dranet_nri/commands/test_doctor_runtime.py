@@ -226,7 +226,7 @@ def test_command_reports_a_node_without_rdma(
 def test_command_reports_disabled_nri_and_a_disconnected_plugin(
     places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(tmp_path / "run", serving=False, trouble="nri.sock: No such file")
+    beat(tmp_path / "run", serving=False, error="nri.sock: No such file")
     (tmp_path / "config.toml").write_text(
         "version = 2\n[plugins.'io.containerd.nri.v1.nri']\ndisable = true\n"
     )
@@ -241,7 +241,7 @@ def test_command_reports_disabled_nri_and_a_disconnected_plugin(
 def test_command_reads_the_crio_settings_and_finds_the_socket(
     places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(tmp_path / "run", beat_s=ago(40), stuck=(HungCall(ago(60), "a/b", "move link eth1"),))
+    beat(tmp_path / "run", beat_s=ago(40), hung=(HungCall(ago(60), "a/b", "move link eth1"),))
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "nri.sock"))
         _, there = report(capsys, *places)
@@ -257,7 +257,7 @@ def test_command_detects_an_azure_machine_by_its_asset_tag(
     places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host = FakeSysfs(tmp_path / "sys")
-    host.tell("class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")
+    host.write("class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")
 
     _, output = report(capsys, *places)
 

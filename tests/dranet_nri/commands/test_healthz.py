@@ -45,7 +45,7 @@ def test_stale_heartbeat_fails_with_its_age(
 def test_disconnected_plugin_is_alive_and_not_ready(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(tmp_path, serving=False, trouble="/run/nri.sock: No such file")
+    beat(tmp_path, serving=False, error="/run/nri.sock: No such file")
 
     assert probed(tmp_path, capsys) == (0, "ok")
     assert probed(tmp_path, capsys, "--ready") == (
@@ -91,7 +91,7 @@ def test_state_that_a_restart_can_repair_fails_the_liveness_probe(
 def test_hung_thread_is_reported_and_passes_the_probe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(tmp_path, stuck=(HungCall(ago(312), "default/nics", "move link eth1"),))
+    beat(tmp_path, hung=(HungCall(ago(312), "default/nics", "move link eth1"),))
 
     assert probed(tmp_path, capsys, "--ready") == (
         0,
@@ -102,7 +102,7 @@ def test_hung_thread_is_reported_and_passes_the_probe(
 def test_hung_thread_without_a_claim_is_reported_without_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(tmp_path, stuck=(HungCall(ago(312), "", "query TCX programs"),))
+    beat(tmp_path, hung=(HungCall(ago(312), "", "query TCX programs"),))
 
     status, output = probed(tmp_path, capsys)
 
@@ -118,7 +118,7 @@ def test_missing_heartbeat_is_reported_with_the_directory(
     assert output.startswith(f"no heartbeat in {tmp_path}: not started")
 
 
-WELL = {"version": 1, "pid": 1, "beat_s": 1.5, "serving": True, "trouble": "", "stuck": []}
+WELL = {"version": 1, "pid": 1, "beat_s": 1.5, "serving": True, "error": "", "hung": []}
 NO_ROUND = {"round_began_s": None, "round_due_s": None}
 
 
@@ -133,7 +133,7 @@ NO_ROUND = {"round_began_s": None, "round_due_s": None}
         (json.dumps({**WELL, **NO_ROUND, "beat_s": "now"}), "beat_s: 'now'"),
         (json.dumps({**WELL, **NO_ROUND, "beat_s": float("nan")}), "NaN is not a time"),
         (json.dumps({**WELL, **NO_ROUND, "more": 1}), "not a heartbeat"),
-        (json.dumps({**WELL, **NO_ROUND, "stuck": [{"since_s": 1}]}), "not a heartbeat"),
+        (json.dumps({**WELL, **NO_ROUND, "hung": [{"since_s": 1}]}), "not a heartbeat"),
     ],
 )
 def test_invalid_heartbeat_file_is_reported(

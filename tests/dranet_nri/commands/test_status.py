@@ -74,7 +74,7 @@ def test_stale_plugin_fails_the_command(
 def test_disconnected_plugin_fails_the_command(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(run, serving=False, trouble="nri.sock: No such file")
+    beat(run, serving=False, error="nri.sock: No such file")
 
     assert shown(run, capsys) == (
         1,
@@ -85,7 +85,7 @@ def test_disconnected_plugin_fails_the_command(
 def test_hung_thread_is_reported_and_does_not_fail_the_command(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(run, stuck=(HungCall(ago(312), "default/nics", "move link eth1"),))
+    beat(run, hung=(HungCall(ago(312), "default/nics", "move link eth1"),))
 
     code, text = shown(run, capsys)
 
@@ -98,17 +98,17 @@ def test_json_output_has_the_state_of_the_plugin(
 ) -> None:
     beat(run)
     well, text = shown(run, capsys, "--output", "json")
-    beat(run, serving=False, trouble="refused")
+    beat(run, serving=False, error="refused")
     waiting, other = shown(run, capsys, "--output", "json")
     (run / "heartbeat.json").write_text("{")
     dead, third = shown(run, capsys, "--output", "json")
 
     assert (well, waiting, dead) == (0, 1, 1)
-    at_work = {"alive": True, "connected": True, "troubles": [], "remarks": []}
-    nothing: dict[str, object] = {"devices": [], "warnings": {}, "broken": {}, "movedAside": {}}
+    at_work = {"alive": True, "connected": True, "problems": [], "remarks": []}
+    nothing: dict[str, object] = {"devices": [], "warnings": {}, "corrupt": {}, "quarantined": {}}
     assert json.loads(text) == nothing | {"plugin": at_work}
     trouble = "not served by the runtime: refused"
-    alone = {"alive": True, "connected": False, "troubles": [trouble], "remarks": []}
+    alone = {"alive": True, "connected": False, "problems": [trouble], "remarks": []}
     assert json.loads(other)["plugin"] == alone
     assert [json.loads(third)["plugin"][key] for key in ("alive", "connected")] == [False, False]
 
@@ -151,8 +151,8 @@ def test_quarantined_record_is_reported_and_does_not_fail_the_command(
     (line,) = text.splitlines()[1:]
     assert line.startswith("record of claim u7 was quarantined: ")
     assert f"bytes kept in {allocations}/quarantine/u7.json.1; remove it when" in line
-    assert json.loads(document)["broken"] == {}
-    assert json.loads(document)["movedAside"].keys() == {"u7"}
+    assert json.loads(document)["corrupt"] == {}
+    assert json.loads(document)["quarantined"].keys() == {"u7"}
 
     (allocations / "quarantine/u7.json.1").unlink()
     assert shown(run, capsys) == (0, f"{HEADER}\n")
@@ -167,7 +167,7 @@ def test_both_corrupt_records_of_a_claim_are_reported(
     _, text = shown(run, capsys)
     _, document = shown(run, capsys, "--output", "json")
 
-    for report in (text, json.loads(document)["broken"]["u7"]):
+    for report in (text, json.loads(document)["corrupt"]["u7"]):
         assert "allocations/u7.json" in report
         assert "attachments/u7.json" in report
 
@@ -183,5 +183,5 @@ def test_device_not_returned_to_the_host_is_reported_with_the_search_command(
     _, text = shown(run, capsys, "--output", "json")
 
     reasons = {row["state"]: row["reason"] for row in json.loads(text)["devices"]}
-    assert reasons["home"] == ""
+    assert reasons["restored"] == ""
     assert f"(the pod's was {detaching.netns.inode}): lsns --type net" in reasons["detaching"]

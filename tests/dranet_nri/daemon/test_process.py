@@ -297,9 +297,9 @@ def test_openssl_is_not_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "status", "output"),
     [
-        (("--sweep", "0"), 1, "--sweep 0.0: must be above 0 seconds"),
-        (("--sweep", "nan"), 1, "--sweep nan: must be above 0 seconds"),
-        (("--sweep", "soon"), 2, "argument --sweep: invalid float value: 'soon'"),
+        (("--resync-period", "0"), 1, "--resync-period 0.0: must be above 0 seconds"),
+        (("--resync-period", "nan"), 1, "--resync-period nan: must be above 0 seconds"),
+        (("--resync-period", "soon"), 2, "argument --resync-period: invalid float value: 'soon'"),
         (("--memlock", "lots"), 1, "--memlock 'lots': must be bytes, 'unlimited' or 'keep'"),
         (("--memlock", "9" * 5000), 1, "must be bytes, 'unlimited' or 'keep'"),
         (("--memlock", str(2**64)), 1, "must be bytes, 'unlimited' or 'keep'"),

@@ -11,7 +11,7 @@ from dranet_nri.daemon.schedule import ReconcileSchedule
 pytestmark = pytest.mark.process
 
 
-SWEEP_S = 60.0
+RESYNC_S = 60.0
 
 
 class Clock:
@@ -33,7 +33,7 @@ def clock() -> Clock:
 @pytest.fixture
 def schedule(clock: Clock) -> ReconcileSchedule:
     """Return a schedule whose first round is over."""
-    made = ReconcileSchedule(SWEEP_S, clock)
+    made = ReconcileSchedule(RESYNC_S, clock)
     assert made.remaining_s() == 0, "the first round comes at once"
     made.begin()
     made.settle(pending=False)
@@ -41,7 +41,7 @@ def schedule(clock: Clock) -> ReconcileSchedule:
 
 
 def test_resync_is_due_without_other_events(schedule: ReconcileSchedule) -> None:
-    assert schedule.remaining_s() == SWEEP_S
+    assert schedule.remaining_s() == RESYNC_S
 
 
 def test_requested_reconcile_is_due_at_once(schedule: ReconcileSchedule) -> None:
@@ -75,7 +75,7 @@ def test_kernel_event_during_a_pass_is_processed_soon_after_it(
 
     schedule.begin()
     schedule.settle(pending=False)
-    assert schedule.remaining_s() == SWEEP_S, "it is processed once"
+    assert schedule.remaining_s() == RESYNC_S, "it is processed once"
 
 
 def test_kernel_event_during_a_long_backoff_is_processed_soon(
@@ -101,7 +101,7 @@ def test_kernel_event_between_passes_needs_one_pass(
     schedule.begin()
     schedule.settle(pending=False)
 
-    assert schedule.remaining_s() == SWEEP_S
+    assert schedule.remaining_s() == RESYNC_S
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_pending_work_is_retried_with_growing_delays(
         delays.append(schedule.remaining_s())
 
     assert delays[:3] == pytest.approx([FIRST_DELAY_S, 2 * FIRST_DELAY_S, 4 * FIRST_DELAY_S])
-    assert delays[-1] == SWEEP_S
+    assert delays[-1] == RESYNC_S
 
 
 def test_new_event_does_not_wait_for_the_backoff_of_pending_work(
@@ -127,7 +127,7 @@ def test_new_event_does_not_wait_for_the_backoff_of_pending_work(
     for _ in range(12):
         schedule.begin()
         schedule.settle(pending=True)
-    assert schedule.remaining_s() == SWEEP_S
+    assert schedule.remaining_s() == RESYNC_S
 
     schedule.request_soon()
 
@@ -152,7 +152,7 @@ def test_new_pending_work_is_retried_soon(schedule: ReconcileSchedule) -> None:
 
 def test_wait_for_the_resync_ends_on_a_request() -> None:
     async def scenario() -> None:
-        schedule = ReconcileSchedule(SWEEP_S, Clock())
+        schedule = ReconcileSchedule(RESYNC_S, Clock())
         await schedule.wait()
         schedule.settle(pending=False)
         waiting = asyncio.create_task(schedule.wait())

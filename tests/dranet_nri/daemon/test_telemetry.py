@@ -68,7 +68,7 @@ def test_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
     assert scrape.value("dranet_nri_connects_total") == 1
     assert scrape.value("dranet_nri_disconnects_total") >= 1
     assert scrape.value("dranet_nri_serving") == 0
-    assert scrape.value("dranet_nri_repair_rounds_total", result="settled") >= 1
+    assert scrape.value("dranet_nri_reconcile_rounds_total", result="settled") >= 1
     assert scrape.value("dranet_nri_process_start_time_seconds") > 1.6e9
 
 

@@ -18,7 +18,7 @@ AZURE = "7783-7084-3265-9085-8269-3286-77"
 
 def with_gpus(root: Path, tag: str) -> None:
     host = FakeSysfs(root)
-    host.tell("class/dmi/id/chassis_asset_tag", tag)
+    host.write("class/dmi/id/chassis_asset_tag", tag)
     host.pci("0001:00:00.0", ids="10de:2330:0000", base_class="03", root="pci0001:00")
     host.pci("0002:00:00.0", ids="1002:74b5:0000", base_class="12", root="pci0002:00")
     host.pci("0003:00:00.0", ids="1414:5353:0000", base_class="03", root="pci0003:00")
@@ -48,7 +48,7 @@ NIC = "pci-0105-00-00-0"  # links of the machine's own namespace are in the inve
 def with_nic(root: Path) -> None:
     """Show a NIC of an ND v4 whose GPUs are hidden."""
     host = FakeSysfs(root)
-    host.tell("class/dmi/id/chassis_asset_tag", AZURE)
+    host.write("class/dmi/id/chassis_asset_tag", AZURE)
     host.pci("0105:00:00.0", driver="mlx5_core", root="pci0105:00")
 
 

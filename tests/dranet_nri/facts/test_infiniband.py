@@ -27,15 +27,15 @@ def with_hca(root: Path, layer: str = "InfiniBand") -> FakeSysfs:
     host = FakeSysfs(root)
     host.pci(PF)
     host.rdma("mlx5_0", ("pci", PF), layers=(layer,))
-    host.tell(f"{MLX5}/sys_image_guid", "0c42:a103:0065:5a10")
-    host.tell(f"{MLX5}/fw_ver", "28.39.1002")
+    host.write(f"{MLX5}/sys_image_guid", "0c42:a103:0065:5a10")
+    host.write(f"{MLX5}/fw_ver", "28.39.1002")
     port = f"{MLX5}/ports/1"
-    host.tell(f"{port}/phys_state", "5: LinkUp")
-    host.tell(f"{port}/lid", "0x1a")
-    host.tell(f"{port}/sm_lid", "0x1")
-    host.tell(f"{port}/gids/0", "fe80:0000:0000:0003:0c42:a103:0065:5a1f")
+    host.write(f"{port}/phys_state", "5: LinkUp")
+    host.write(f"{port}/lid", "0x1a")
+    host.write(f"{port}/sm_lid", "0x1")
+    host.write(f"{port}/gids/0", "fe80:0000:0000:0003:0c42:a103:0065:5a1f")
     for number, pkey in enumerate(("0x8012", "0x0000", "0x7fff")):
-        host.tell(f"{port}/pkeys/{number}", pkey)
+        host.write(f"{port}/pkeys/{number}", pkey)
     return host
 
 
@@ -85,7 +85,7 @@ def test_ports_of_one_device_are_read_separately(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci(PF)
     host.rdma("mlx4_0", ("pci", PF), layers=("InfiniBand", "Ethernet"))
-    host.tell("class/infiniband/mlx4_0/ports/2/state", "1: DOWN")
+    host.write("class/infiniband/mlx4_0/ports/2/state", "1: DOWN")
 
     (device,) = rdma_devices(tmp_path)
 
@@ -103,7 +103,7 @@ def test_ports_of_one_device_are_read_separately(tmp_path: Path) -> None:
     ],
 )
 def test_port_rate_is_rounded_down_to_gbps(tmp_path: Path, rate: str, gbps: int) -> None:
-    with_hca(tmp_path).tell(f"{MLX5}/ports/1/rate", rate)
+    with_hca(tmp_path).write(f"{MLX5}/ports/1/rate", rate)
 
     assert rdma_devices(tmp_path)[0].ports[0].rate_gbps == gbps
 
@@ -122,7 +122,7 @@ def test_port_rate_is_rounded_down_to_gbps(tmp_path: Path, rate: str, gbps: int)
 def test_protocol_without_netlink_follows_from_node_type_and_link_layer(
     tmp_path: Path, node_type: str, layer: str, protocol: str
 ) -> None:
-    with_hca(tmp_path, layer).tell(f"{MLX5}/node_type", node_type)
+    with_hca(tmp_path, layer).write(f"{MLX5}/node_type", node_type)
 
     assert rdma_devices(tmp_path)[0].protocol == protocol
 
@@ -190,7 +190,7 @@ def test_malformed_values_are_ignored(tmp_path: Path, text: str) -> None:
 def test_zero_pkeys_at_the_end_of_the_table_are_skipped(tmp_path: Path) -> None:
     host = with_hca(tmp_path)
     for number in range(3, 128):
-        host.tell(f"{MLX5}/ports/1/pkeys/{number}", "0x8099" if number in (10, 40) else "0x0000")
+        host.write(f"{MLX5}/ports/1/pkeys/{number}", "0x8099" if number in (10, 40) else "0x0000")
 
     assert rdma_devices(tmp_path)[0].ports[0].pkeys == (0x8012, 0x7FFF, 0x8099)
 
@@ -242,6 +242,6 @@ def test_all_rdma_devices_are_visible_only_in_shared_mode(
     host = FakeSysfs(tmp_path)
     assert are_all_visible(tmp_path), "without ib_core there is none"
 
-    host.tell("module/ib_core/refcnt", "3")
-    host.tell("module/ib_core/parameters/netns_mode", mode)
+    host.write("module/ib_core/refcnt", "3")
+    host.write("module/ib_core/parameters/netns_mode", mode)
     assert are_all_visible(tmp_path) == observed

@@ -7,7 +7,7 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import privileged
 from dranet_nri.linux import bpf
-from dranet_nri.state.tcx import PrivilegedFacts
+from dranet_nri.state.privileged_facts import PrivilegedFacts
 
 pytestmark = pytest.mark.process
 

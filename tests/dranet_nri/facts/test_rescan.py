@@ -130,7 +130,7 @@ def test_link_event_rereads_only_the_rdma_device_of_that_link(host: FakeSysfs) -
     scanner = Scanner(host.root)
     first = {rdma.name: rdma for rdma in scanner.scan(whole=False).rdma}
     for name in ("mlx5_0", "rxe0", "rxe1"):
-        host.tell(f"class/infiniband/{name}/ports/1/state", "1: DOWN")
+        host.write(f"class/infiniband/{name}/ports/1/state", "1: DOWN")
     scanner.invalidate([NetEvent(NetEventKind.LINK, LOOPBACK)])
 
     again = {rdma.name: rdma for rdma in scanner.scan(whole=False).rdma}
@@ -171,11 +171,11 @@ def test_visibility_of_rdma_devices_is_read_in_every_scan(host: FakeSysfs) -> No
     scanner = Scanner(host.root)
     assert scanner.scan(whole=True).all_rdma
 
-    host.tell("module/ib_core/parameters/netns_mode", "N")
+    host.write("module/ib_core/parameters/netns_mode", "N")
     assert not scanner.scan(whole=False).all_rdma
-    host.tell("module/ib_core/parameters/netns_mode", "Y")
+    host.write("module/ib_core/parameters/netns_mode", "Y")
     assert scanner.scan(whole=False).all_rdma
-    host.tell("module/ib_core/parameters/netns_mode", "N")
+    host.write("module/ib_core/parameters/netns_mode", "N")
     assert not scanner.scan(whole=True).all_rdma
 
 

@@ -53,6 +53,25 @@ def test_vfs_on_two_sockets_have_their_numa_node_and_root_complex(tmp_path: Path
     assert devices["pci-0000-af-00-0"].attribute("dra.net/sriovVfs") == 1
 
 
+def test_wireless_interface_is_excluded_by_kernels_that_do_not_report_it(tmp_path: Path) -> None:
+    host = FakeSysfs(tmp_path)
+    for name, address in (("wlan0", "0000:00:04.0"), ("eth1", "0000:00:05.0")):
+        host.pci(address)
+        host.net(name, ("pci", address))
+    (tmp_path / "class/net/wlan0/phy80211").symlink_to("../../ieee80211/phy0")
+
+    inventory = inventory_of(
+        tmp_path,
+        Link(2, "wlan0", bus="pci", parent="0000:00:04.0"),
+        Link(3, "eth1", bus="pci", parent="0000:00:05.0"),
+    )
+
+    assert list(by_name(inventory)) == ["pci-0000-00-05-0"]
+    assert inventory.excluded == (
+        ("pci-0000-00-04-0", "wlan0: the kernel does not let it leave its network namespace"),
+    )
+
+
 def test_virtio_nic_is_one_device_with_its_function(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:00:03.0", driver="virtio-pci", ids="1af4:1041:1100")
@@ -152,10 +171,10 @@ def test_near_numa_nodes_are_read_from_distances_and_sockets(tmp_path: Path) -> 
         (1, "12 10 12", "2"),
         (2, "12 12 10", "4"),
     ):
-        host.tell(f"devices/system/node/node{node}/distance", distances)
-        host.tell(f"devices/system/node/node{node}/cpulist", cpus)
+        host.write(f"devices/system/node/node{node}/distance", distances)
+        host.write(f"devices/system/node/node{node}/cpulist", cpus)
     for cpu, socket in ((0, 0), (2, 0), (4, 1)):
-        host.tell(f"devices/system/cpu/cpu{cpu}/topology/physical_package_id", str(socket))
+        host.write(f"devices/system/cpu/cpu{cpu}/topology/physical_package_id", str(socket))
 
     facts = host_facts(tmp_path, LinkCache(), ())
 
@@ -167,8 +186,8 @@ def test_numa_node_without_cpus_has_no_socket_and_missing_numa_facts_are_accepte
 ) -> None:
     host = FakeSysfs(tmp_path, numa_nodes=2)
     for node, distances, cpus in ((0, "10 80", "0-3"), (1, "80 10", "")):
-        host.tell(f"devices/system/node/node{node}/distance", distances)
-        host.tell(f"devices/system/node/node{node}/cpulist", cpus)
+        host.write(f"devices/system/node/node{node}/distance", distances)
+        host.write(f"devices/system/node/node{node}/cpulist", cpus)
 
     none = host_facts(tmp_path / "none", LinkCache(), ())
 

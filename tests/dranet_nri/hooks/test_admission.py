@@ -166,7 +166,7 @@ def test_internal_error_of_the_reader_does_not_stop_an_unclaimed_pod(node: Node)
     node.run_pod(ordinary)
     node.create(ordinary)
     assert not node.plugin.may_refuse(ordinary)
-    assert node.bell == ["trouble"]
+    assert node.reconcile_requests == ["wake"]
     assert node.reconcile(), "an unreadable allocation is pending"
 
 
@@ -319,4 +319,4 @@ def test_attach_is_repeated_after_an_internal_error_in_the_middle(
     assert node.gate_open(claim)
     assert node.in_pod(1, pod)
     node.stop_pod(pod)
-    assert node.at_home(1)
+    assert node.is_on_host(1)

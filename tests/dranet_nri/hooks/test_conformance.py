@@ -31,7 +31,7 @@ def test_case_42_pod_without_a_claim_is_unchanged(node: Node) -> None:
     node.run_pod(pod)
 
     assert node.plugin.is_unclaimed(pod)
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert not node.attachments.all()
 
 
@@ -49,7 +49,7 @@ def test_case_42_host_network_pod_with_a_claim_is_refused(node: Node, path: str)
     with pytest.raises(RefusedError, match="hostNetwork"):
         node.run_pod(pod)
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert not node.gate_open(claim)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
@@ -71,7 +71,7 @@ def test_pod_with_a_vm_runtime_handler_is_refused(node: Node, handler: str) -> N
     with pytest.raises(RefusedError, match=f"handler '{handler}'.*remove runtimeClassName or the"):
         node.run_pod(pod)
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert not node.gate_open(claim)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
@@ -204,7 +204,7 @@ def test_case_43_repeated_or_reordered_hooks_change_nothing(node: Node) -> None:
     node.stop_pod(replace(pod, netns_path=""))  # containerd 1.7 and 2.0 name no namespace
     node.stop_pod(pod)
     node.run(lambda: node.plugin.remove_pod_sandbox(pod))
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     node.stop_pod(node.pod("never-seen"))
 
 
@@ -215,7 +215,7 @@ def test_case_43_remove_without_stop_restores_the_nic(node: Node) -> None:
 
     node.run(lambda: node.plugin.remove_pod_sandbox(pod))
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_case_43_stop_after_the_namespace_died_restores_the_returned_nic(
@@ -229,8 +229,8 @@ def test_case_43_stop_after_the_namespace_died_restores_the_returned_nic(
     node.stop_pod(pod)
     node.reconcile()
 
-    assert node.at_home(1)
-    assert node.phase(claim) is Phase.HOME
+    assert node.is_on_host(1)
+    assert node.phase(claim) is Phase.RESTORED
 
 
 def test_case_45_undo_events_after_a_failed_hook_are_harmless(node: Node) -> None:
@@ -243,7 +243,7 @@ def test_case_45_undo_events_after_a_failed_hook_are_harmless(node: Node) -> Non
     node.stop_pod(pod)
     node.run(lambda: node.plugin.remove_pod_sandbox(pod))
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert not node.gate_open(claim)
 
 
@@ -287,7 +287,7 @@ def test_case_48_container_with_the_claim_is_refused_while_the_attach_fails(
     edits = node.run(lambda: node.plugin.create_container(pod, sidecar, LATER))
 
     assert edits.env == ()
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_case_49_devices_already_present_in_the_request_are_not_sent_again(node: Node) -> None:
@@ -327,7 +327,7 @@ def test_case_51_sandbox_list_after_a_runtime_restart_is_applied(node: Node) -> 
     assert node.kernel.state("eth1", node.netns(new)) is not None
     record = node.attachments.get("claim-one")
     assert record is not None
-    assert record.phase is Phase.HOME
+    assert record.phase is Phase.RESTORED
 
 
 def test_case_51_sandbox_missing_in_the_list_is_detached(node: Node) -> None:
@@ -341,7 +341,7 @@ def test_case_51_sandbox_missing_in_the_list_is_detached(node: Node) -> None:
 
     node.run(synchronize)
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_case_52_plugin_restart_keeps_pods_attached(node: Node) -> None:
@@ -355,7 +355,7 @@ def test_case_52_plugin_restart_keeps_pods_attached(node: Node) -> None:
     assert node.kernel.state("eth1", node.netns(pod)) is not None
     assert node.gate_open(claim)
     node.stop_pod(pod)
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_case_52_broken_allocation_refuses_only_its_pod(node: Node) -> None:

@@ -43,7 +43,7 @@ def test_gate_is_closed_before_the_nic_leaves_its_pod(tmp_path: Path) -> None:
     node.stop_pod(pod)
 
     assert watching.open == [False]
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     node.close()
 
 
@@ -86,7 +86,7 @@ def test_gate_is_not_opened_for_a_sandbox_that_ended_during_its_attach(
     node.run(work)
 
     assert node.in_pod(1, new) is replaced
-    assert node.at_home(1) is not replaced
+    assert node.is_on_host(1) is not replaced
     assert node.gate_open(claim) is replaced
     assert [new.netns_path in spec for spec in disk.specs] == [True] * replaced
     node.close()
@@ -146,8 +146,8 @@ def test_gate_that_cannot_be_closed_does_not_prevent_the_detach(
 
     node.stop_pod(pod)
 
-    assert node.at_home(1)
-    assert node.phase(claim) is Phase.HOME
+    assert node.is_on_host(1)
+    assert node.phase(claim) is Phase.RESTORED
     assert node.reconcile(), "the gate is still to be closed"
     assert reason(node, claim).startswith("its gate cannot be closed: OSError: [Errno 30]")
     directories = ["--allocations-dir", str(node.root / "allocations"), "--run-dir"]
@@ -214,7 +214,7 @@ def test_nic_is_not_attached_to_a_new_sandbox_while_the_old_gate_is_open(
     with pytest.raises(OSError, match="Read-only file system"):
         node.run_pod(new)
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert "Read-only file system" in reason(node, claim)
     disk.read_only = False
     node.reconcile()

@@ -52,9 +52,9 @@ def test_stopped_pod_leaves_the_host_restored_and_the_gate_closed(node: Node) ->
 
     node.stop_pod(pod)
 
-    assert node.at_home(1)
-    assert node.at_home(2)
-    assert node.phase(claim) is Phase.HOME
+    assert node.is_on_host(1)
+    assert node.is_on_host(2)
+    assert node.phase(claim) is Phase.RESTORED
     assert not node.gate_open(claim)
     assert not node.kernel.held
 
@@ -70,9 +70,9 @@ def test_removed_files_are_kept_until_the_nic_is_restored(
 
     @contextmanager
     def freed_later(_: FileSystem) -> Iterator[None]:
-        states.append((node.gate_open(claim), node.at_home(1)))
+        states.append((node.gate_open(claim), node.is_on_host(1)))
         yield
-        states.append((node.gate_open(claim), node.at_home(1)))
+        states.append((node.gate_open(claim), node.is_on_host(1)))
 
     monkeypatch.setattr(FileSystem, "freed_later", freed_later)
     node.stop_pod(pod)
@@ -89,9 +89,9 @@ def test_no_file_is_freed_before_the_nic_is_in_the_pod(
 
     @contextmanager
     def freed_later(_: FileSystem) -> Iterator[None]:
-        states.append(node.at_home(1))
+        states.append(node.is_on_host(1))
         yield
-        states.append(node.at_home(1))
+        states.append(node.is_on_host(1))
 
     monkeypatch.setattr(FileSystem, "freed_later", freed_later)
     node.run_pod(pod)
@@ -105,7 +105,7 @@ def test_record_is_removed_after_the_release_of_a_restored_claim(node: Node) -> 
     node.run_pod(pod)
     node.stop_pod(pod)
     node.reconcile()
-    assert node.phase(claim) is Phase.HOME
+    assert node.phase(claim) is Phase.RESTORED
 
     node.allocations.remove(claim.claim.uid)
     node.reconcile()
@@ -126,7 +126,7 @@ def test_new_sandbox_takes_over_the_nic_of_the_earlier_one(node: Node) -> None:
     assert record is not None
     assert record.sandbox_id == "two"
     node.stop_pod(new)
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_device_that_cannot_be_restored_keeps_its_record(node: Node) -> None:
@@ -224,11 +224,11 @@ def test_returned_nic_is_attached_to_the_waiting_pod(node: Node) -> None:
     node.run_pod(first)
     node.run_pod(second)
     node.reconcile()
-    node.bell.clear()
+    node.reconcile_requests.clear()
 
     node.stop_pod(first)
 
-    assert node.bell == ["trouble"]
+    assert node.reconcile_requests == ["wake"]
     node.reconcile()
     assert node.gate_open(waiting)
 
@@ -264,7 +264,7 @@ def test_gate_stays_closed_after_a_crash_during_the_detach(
     node.reconcile()
 
     assert not node.gate_open(claim)
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_namespace_without_a_path_is_released_after_thirty_seconds(node: Node) -> None:
@@ -284,7 +284,7 @@ def test_namespace_without_a_path_is_released_after_thirty_seconds(node: Node) -
     assert not node.kernel.alive(netns)  # now the kernel itself returns the NIC
     node.reconcile()
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_removed_allocation_does_not_detach_a_running_pod(node: Node) -> None:
@@ -297,7 +297,7 @@ def test_removed_allocation_does_not_detach_a_running_pod(node: Node) -> None:
 
     assert node.kernel.state("eth1", node.netns(pod)) is not None
     node.stop_pod(pod)
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_concurrent_hooks_of_one_sandbox_attach_once(node: Node) -> None:
@@ -333,8 +333,8 @@ def test_route_of_two_devices_is_added_on_both_with_different_metrics(
     routes = [[r for r in state.routes if r.scope == 253] for state in states if state]
     assert [route[0].metric for route in routes] == [0, 1]
     node.stop_pod(pod)
-    assert node.at_home(1)
-    assert node.at_home(2)
+    assert node.is_on_host(1)
+    assert node.is_on_host(2)
 
 
 def test_failed_claim_undoes_the_other_claim_of_the_pod(node: Node) -> None:
@@ -346,7 +346,7 @@ def test_failed_claim_undoes_the_other_claim_of_the_pod(node: Node) -> None:
     with pytest.raises(DranetError):
         node.run_pod(pod)
 
-    assert node.at_home(1)
-    assert node.at_home(2)
+    assert node.is_on_host(1)
+    assert node.is_on_host(2)
     assert node.phase(first) is Phase.FAILED
     assert node.phase(second) is Phase.FAILED

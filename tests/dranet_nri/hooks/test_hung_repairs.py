@@ -137,7 +137,7 @@ def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(tmp_
 
     node.run(scenario)
 
-    assert (node.phase(first), node.phase(second)) == (Phase.HOME, Phase.HOME)
+    assert (node.phase(first), node.phase(second)) == (Phase.RESTORED, Phase.RESTORED)
     node.close()
 
 

@@ -65,13 +65,13 @@ def test_claim_is_restored_while_an_earlier_claim_of_the_same_name_hangs(node: N
         await node.plugin.stop_pod_sandbox(new)
         stopped = node.phase(second)
         hanging.go.set()
-        while node.phase(first) is not Phase.HOME:  # noqa: ASYNC110 (a record)
+        while node.phase(first) is not Phase.RESTORED:  # noqa: ASYNC110 (a record)
             await asyncio.sleep(0)
         return stopped
 
-    assert node.run(scenario) is Phase.HOME
-    assert node.at_home(1)
-    assert node.at_home(2)
+    assert node.run(scenario) is Phase.RESTORED
+    assert node.is_on_host(1)
+    assert node.is_on_host(2)
 
 
 def test_pod_is_attached_while_an_earlier_pod_of_the_same_name_hangs(node: Node) -> None:

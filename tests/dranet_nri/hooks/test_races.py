@@ -39,7 +39,7 @@ def test_stop_during_a_late_attach_restores_the_nic(node: Node) -> None:
     assert node.kernel.state("eth1") is not None
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
-    assert record.phase is Phase.HOME
+    assert record.phase is Phase.RESTORED
     assert not node.gate.claims()
     assert not node.kernel.held
 
@@ -214,10 +214,10 @@ def test_claim_recorded_for_another_pod_does_not_take_the_nic_of_the_running_one
         node.run_pod(intruder)
 
     assert node.in_pod(1, pod)
-    assert node.at_home(2)
+    assert node.is_on_host(2)
     node.stop_pod(pod)
     node.run_pod(intruder)
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert node.in_pod(2, intruder)
 
 
@@ -336,7 +336,7 @@ def test_detach_of_a_partial_attach_is_dropped_if_the_attach_completes(
     node.run(work)
 
     assert node.in_pod(1, pod) is not stopped
-    assert node.at_home(1) is stopped
+    assert node.is_on_host(1) is stopped
     node.close()
 
 
@@ -358,4 +358,4 @@ def test_failed_attach_without_a_waiting_caller_requests_a_reconcile(node: Node)
 
     node.run(work)
 
-    assert node.bell[-1] == "trouble"
+    assert node.reconcile_requests[-1] == "wake"

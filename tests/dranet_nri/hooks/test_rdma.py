@@ -82,7 +82,7 @@ def test_two_pods_share_a_device_that_stays_on_the_host(shared: Node) -> None:
         assert files_of(shared, claim) == ["rdma_cm", "uverbs0"]
     for pod in (first, second):
         assert numbers_in(shared, pod) == [(10, 122), (231, 192)]
-    assert shared.at_home(1)
+    assert shared.is_on_host(1)
     assert shared.kernel.log == []
 
 
@@ -95,7 +95,7 @@ def test_ended_pod_keeps_the_share_of_the_other_pod(shared: Node) -> None:
     shared.kernel.remove_netns(shared.netns(first))
     shared.synchronize(second)
 
-    assert (shared.phase(one), shared.phase(two)) == (Phase.HOME, Phase.ATTACHED)
+    assert (shared.phase(one), shared.phase(two)) == (Phase.RESTORED, Phase.ATTACHED)
     assert not shared.gate_open(one)
     assert shared.gate_open(two)
     assert device_of(shared, two) == before
@@ -277,8 +277,8 @@ def test_device_of_a_reloaded_driver_is_moved_to_the_pod_again(
     assert node.kernel.rdma.names(node.netns(pod)) == ["mlx5_1"]
     assert node.gate_open(claim)
     node.stop_pod(pod)
-    assert node.at_home(1)
-    assert node.phase(claim) is Phase.HOME
+    assert node.is_on_host(1)
+    assert node.phase(claim) is Phase.RESTORED
 
 
 def test_device_files_of_a_released_claim_are_unchanged(node: Node) -> None:

@@ -165,12 +165,15 @@ def test_each_pod_has_its_own_rdma_devices_after(machine: Machine, history: str)
 
     for pod in machine.pods.values():
         machine.node.stop_pod(pod)
-    assert {machine.node.phase(claim) for claim in machine.claims.values()} <= {Phase.HOME, None}
+    assert {machine.node.phase(claim) for claim in machine.claims.values()} <= {
+        Phase.RESTORED,
+        None,
+    }
     assert {device.netns for device in machine.rdma.devices} == {HOST_NETNS}
     if machine.mode is RdmaMode.EXCLUSIVE:
         assert all(device.link.name == name for name, device in machine.devices.items())
-    assert machine.node.at_home(1)
-    assert machine.node.at_home(2)
+    assert machine.node.is_on_host(1)
+    assert machine.node.is_on_host(2)
 
 
 def test_pod_without_one_of_its_two_rdma_devices_starts_no_container(machine: Machine) -> None:

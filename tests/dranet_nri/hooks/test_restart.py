@@ -15,7 +15,7 @@ __all__ = ["node"]
 
 
 @pytest.mark.parametrize("gate", ["open", "closed"])
-@pytest.mark.parametrize("location", ["in the pod", "at home", "returned bare"])
+@pytest.mark.parametrize("location", ["in the pod", "on the host", "returned bare"])
 @pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
 @pytest.mark.parametrize("listed", [True, False], ids=["lives", "gone"])
 def test_restart_after_any_crash_completes_the_attach(
@@ -26,7 +26,7 @@ def test_restart_after_any_crash_completes_the_attach(
     node.run_pod(pod)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
-    if location == "at home":
+    if location == "on the host":
         node.plugin.attacher.executor.detach(record, netns_exists=True)
     elif location == "returned bare":
         node.kernel.destroy_netns(node.netns(pod))
@@ -44,8 +44,8 @@ def test_restart_after_any_crash_completes_the_attach(
         assert node.phase(claim) is Phase.ATTACHED
         assert node.gate_open(claim)
         node.stop_pod(pod)
-    assert node.at_home(1)
-    assert node.phase(claim) is Phase.HOME
+    assert node.is_on_host(1)
+    assert node.phase(claim) is Phase.RESTORED
     assert not node.gate_open(claim)
     assert not node.kernel.held
 
@@ -76,10 +76,10 @@ def test_virtual_nic_waiting_for_its_name_is_kept_over_a_restart(node: Node) -> 
     assert state is not None
     assert (state.link.mac, state.link.up) == (link.mac, True)
     assert [address.cidr for address in state.addresses] == ["10.0.9.5/24"]
-    assert node.phase(claim) is Phase.HOME
+    assert node.phase(claim) is Phase.RESTORED
 
 
-@pytest.mark.parametrize("location", ["in the pod", "at home"])
+@pytest.mark.parametrize("location", ["in the pod", "on the host"])
 @pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
 def test_restart_without_a_runtime_opens_no_gate_without_its_nic(
     node: Node, recorded: Phase, location: str
@@ -89,7 +89,7 @@ def test_restart_without_a_runtime_opens_no_gate_without_its_nic(
     node.run_pod(pod)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
-    if location == "at home":
+    if location == "on the host":
         node.plugin.attacher.executor.detach(record, netns_exists=True)
     node.attachments.put(replace(record, phase=recorded))
     node.restart()

@@ -60,7 +60,7 @@ def test_sandbox_with_a_namespace_gets_the_nic_without_a_record(
     assert node.gate_open(claim)
 
 
-@pytest.mark.parametrize("recorded", [Phase.HOME, Phase.DETACHING])
+@pytest.mark.parametrize("recorded", [Phase.RESTORED, Phase.DETACHING])
 def test_sandbox_ended_by_its_record_is_not_taken_for_the_live_one(
     node: Node, recorded: Phase
 ) -> None:
@@ -95,9 +95,9 @@ def test_case_51_sandbox_without_a_process_and_a_namespace_has_ended(
 
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
-    assert record.phase is Phase.HOME
+    assert record.phase is Phase.RESTORED
     assert record.failure is None
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert not node.reconcile(), "nothing is left to do"
 
 
@@ -118,11 +118,11 @@ def test_unlisted_sandbox_is_learned_from_any_container(node: Node) -> None:
     claim = node.allocate(pod, 1, containers=(ContainerClaim("app"),))
     node.synchronize()
     assert not node.gate_open(claim)
-    node.bell.clear()
+    node.reconcile_requests.clear()
 
     node.create(pod, name="sidecar")
 
-    assert node.bell == ["news"]
+    assert node.reconcile_requests == ["request"]
     node.reconcile()
     assert node.in_pod(1, pod)
     assert node.gate_open(claim)

@@ -35,7 +35,7 @@ def test_full_disk_refuses_the_pod_and_moves_nothing(node: Node) -> None:
     with pytest.raises(OSError, match="No space left"):
         node.run_pod(pod)
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert not node.kernel.held
     node.disk.room = None
     node.reconcile()
@@ -71,7 +71,7 @@ def test_full_disk_before_the_result_keeps_the_gate_closed_until_a_retry(
     assert node.phase(claim) is Phase.ATTACHED
     assert node.gate_open(claim)
     node.stop_pod(pod)
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_full_disk_does_not_prevent_a_detach_or_a_stop(node: Node) -> None:
@@ -83,12 +83,12 @@ def test_full_disk_does_not_prevent_a_detach_or_a_stop(node: Node) -> None:
 
     node.stop_pod(pod)
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert not node.gate_open(claim)
     assert node.reconcile(), "the record is pending"
     node.disk.room = None
     assert not node.reconcile()
-    assert node.phase(claim) is Phase.HOME
+    assert node.phase(claim) is Phase.RESTORED
     assert not node.kernel.held
 
 
@@ -125,7 +125,7 @@ def test_full_disk_holds_no_namespace_after_a_failed_attach(node: Node) -> None:
 
     assert node.phase(claim) is Phase.FAILED, "nothing could be recorded"
     assert not node.kernel.held
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_refused_pod_is_pending_while_its_sandbox_lives(node: Node) -> None:
@@ -152,7 +152,7 @@ def test_unwritten_gate_is_pending_until_it_is_written(node: Node) -> None:
 
     assert node.phase(claim) is Phase.ATTACHED
     assert not node.gate_open(claim)
-    assert "trouble" in node.bell
+    assert "wake" in node.reconcile_requests
     assert node.reconcile()
     node.disk.room = None
     assert not node.reconcile()
@@ -172,9 +172,9 @@ def test_failure_is_recorded_for_one_claim_if_the_other_record_fails(
         node.run_pod(pod)
 
     assert (node.phase(first), node.phase(second)) == (Phase.INTENT, Phase.FAILED)
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     node.stop_pod(pod)
-    assert (node.phase(first), node.phase(second)) == (Phase.HOME, Phase.HOME)
+    assert (node.phase(first), node.phase(second)) == (Phase.RESTORED, Phase.RESTORED)
 
 
 def test_long_failure_message_fits_into_the_record(node: Node) -> None:
@@ -213,7 +213,7 @@ def test_undecodable_names_fit_into_the_failure_record(node: Node, error: Except
 
     node.kernel.clear_faults()
     node.reconcile()
-    assert node.phase(claim) is Phase.HOME
+    assert node.phase(claim) is Phase.RESTORED
 
 
 def message_of(node: Node, claim: Allocation) -> str:
@@ -232,14 +232,14 @@ def test_internal_error_of_one_nic_does_not_affect_the_other(node: Node) -> None
 
     node.stop_pod(pod)
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
     assert node.in_pod(2, pod)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     assert record.failure is not None
     assert "a bug of ours" in record.failure.message
     node.reconcile()
-    assert node.at_home(2)
+    assert node.is_on_host(2)
 
 
 # --------------------------------------------------------------------------- refusals
@@ -297,7 +297,7 @@ def test_stop_that_leaves_a_nic_in_the_pod_requests_a_reconcile(node: Node) -> N
 
     node.stop_pod(pod)
 
-    assert node.bell[-1] == "trouble"
+    assert node.reconcile_requests[-1] == "wake"
 
 
 def test_rejection_count_is_removed_with_the_claims_of_the_pod(node: Node) -> None:

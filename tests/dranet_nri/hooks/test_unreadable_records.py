@@ -23,7 +23,7 @@ def unseen(node: Node, name: str) -> tuple[Path, Path]:
     staged = record.with_name(f".{record.name}.later")
     record.rename(staged)
     node.plugin.allocations.refresh()
-    node.bell.clear()
+    node.reconcile_requests.clear()
     return staged, record
 
 
@@ -62,14 +62,14 @@ def test_pod_with_an_unreadable_allocation_is_attached_late(
 
     node.run(scenario)
     assert not node.gate_open(claim)
-    assert node.bell.count("trouble") == 1
-    node.bell.clear()
+    assert node.reconcile_requests.count("wake") == 1
+    node.reconcile_requests.clear()
 
     assert not node.reconcile()
     assert node.phase(claim) is Phase.ATTACHED
     assert node.in_pod(1, pod)
     assert node.gate_open(claim)
-    assert "news" in node.bell
+    assert "request" in node.reconcile_requests
 
 
 def test_pod_with_a_known_claim_is_refused_while_its_record_is_unreadable(
@@ -132,7 +132,7 @@ def test_partial_attach_of_a_removed_claim_is_restored(node: Node) -> None:
 
     node.reconcile()
 
-    assert node.at_home(1)
+    assert node.is_on_host(1)
 
 
 def test_record_of_a_restored_claim_is_kept_while_the_claim_is_unreadable(
@@ -145,7 +145,7 @@ def test_record_of_a_restored_claim_is_kept_while_the_claim_is_unreadable(
 
     reconcile_unread(node, "nics")
 
-    assert node.phase(claim) is Phase.HOME
+    assert node.phase(claim) is Phase.RESTORED
     node.allocations.remove(claim.claim.uid)
     node.reconcile()
     assert node.phase(claim) is None

@@ -161,11 +161,11 @@ def test_representors_and_subfunctions_do_not_get_the_name_of_the_function() -> 
 
     inventory = inventory_from_facts(facts)
 
-    assert one(inventory, "pci-0000-8a-00-0").key.name == "eth1"
     assert one(inventory, "eth1s0").key == DeviceKey("auxiliary", "mlx5_core.sf.2", "eth1s0", PF, 0)
     assert one(inventory, "eth1s0").attribute("dra.net/sriov") is False
     assert inventory.excluded == (
         ("net-mv2gqmk7ga", "eth1_0: represents pf0vf0 in the NIC's embedded switch"),
+        ("pci-0000-8a-00-0", "eth1: carries eth1_0, a representor of the NIC's embedded switch"),
     )
 
 
@@ -177,8 +177,24 @@ def test_representors_numbered_by_an_old_kernel_are_excluded() -> None:
 
     inventory = inventory_from_facts(facts)
 
-    assert one(inventory, "pci-0000-8a-00-0").key.name == "eth1"
-    assert inventory.excluded == (("eth1-0", "represents pf0vf0 in the NIC's embedded switch"),)
+    assert inventory.excluded == (
+        ("eth1-0", "represents pf0vf0 in the NIC's embedded switch"),
+        ("pci-0000-8a-00-0", "eth1: carries eth1-0, a representor of the NIC's embedded switch"),
+    )
+
+
+def test_representors_exclude_no_other_nic() -> None:
+    facts = HostFacts(
+        (function(driver="mlx5_core"), function(VF, "mlx5_core", physical=PF)),
+        (
+            nic("eth1-0", 2, port_name="pf0vf0"),
+            nic("eth1", 3, port_name="p0"),
+            nic("eth1v0", 4, VF),
+            virtual("dummy0", 5, "dummy"),
+        ),
+    )
+
+    assert names(inventory_from_facts(facts)) == ["dummy0", "pci-0000-8a-00-1"]
 
 
 def test_port_numbered_by_its_driver_is_published() -> None:
@@ -298,7 +314,8 @@ def test_representor_does_not_share_the_rdma_device_of_its_function() -> None:
         (RdmaDeviceFacts("mlx5_0", "pci", PF, PF),),
     )
 
-    assert inventory_from_facts(facts).devices[0].attribute("dra.net/rdmaDeviceShared") is None
+    (uplink,) = inventory_from_facts(facts, parents=("eth1",)).devices
+    assert uplink.attribute("dra.net/rdmaDeviceShared") is None
 
 
 def test_attributes_are_those_of_the_hardware_before_soft_roce() -> None:

@@ -185,6 +185,11 @@ def test_exclusion_reason_names_the_uplink_and_the_direction() -> None:
             "the kernel does not let it leave its network namespace",
             id="pinned",
         ),
+        pytest.param(
+            NetDevice(Link(6, "bat0", kind="batadv")),
+            "the kernel does not let it leave its network namespace",
+            id="mesh",
+        ),
         pytest.param(NetDevice(Link(1, "eth2"), port_name="p0"), "", id="physical-port"),
         pytest.param(NetDevice(Link(1, "dummy0", kind="dummy")), "", id="dummy"),
         pytest.param(NetDevice(Link(1, "eth3", master=12)), "", id="port-of-a-VRF"),

@@ -36,7 +36,7 @@ def attachment(phase: Phase, *devices: AttachedDevice) -> Attachment:
         pytest.param(AttachedDevice("nic", NIC, ETH1), True, id="a net device"),
         pytest.param(AttachedDevice("nic", NIC, rdma=(RdmaLink(3, "x"),)), True, id="RDMA alone"),
         pytest.param(AttachedDevice("nic", NIC, child="dra.net/u/n"), True, id="a link made"),
-        pytest.param(AttachedDevice("nic", NIC, ETH1, home=True), False, id="home"),
+        pytest.param(AttachedDevice("nic", NIC, ETH1, restored=True), False, id="restored"),
         pytest.param(AttachedDevice("nic", NIC, share_id="one"), False, id="a share"),
     ],
 )
@@ -55,7 +55,9 @@ def test_modified_device_is_not_returned_until_it_is_restored(
         pytest.param(AttachedDevice("nic", NIC, ETH1), False, id="on its way"),
         pytest.param(AttachedDevice("nic", NIC, ETH1, mtu=1500), True, id="a net device"),
         pytest.param(AttachedDevice("nic", NIC, char_devices=(FILE,)), True, id="RDMA alone"),
-        pytest.param(AttachedDevice("nic", NIC, ETH1, mtu=1500, home=True), False, id="home"),
+        pytest.param(
+            AttachedDevice("nic", NIC, ETH1, mtu=1500, restored=True), False, id="restored"
+        ),
     ],
 )
 def test_device_with_a_recorded_success_was_in_its_pod_until_it_is_restored(
@@ -69,7 +71,7 @@ def test_attached_record_owns_its_devices_although_none_moved() -> None:
     shared = AttachedDevice("nic", NIC, share_id="one")
 
     assert attachment(Phase.ATTACHED, shared).owns_devices
-    assert not attachment(Phase.HOME, shared).owns_devices
+    assert not attachment(Phase.RESTORED, shared).owns_devices
 
 
 @pytest.mark.parametrize("share", ["", "5e0f"])

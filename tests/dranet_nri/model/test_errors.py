@@ -30,11 +30,13 @@ def test_missing_device_counts_as_gone_and_a_busy_device_does_not() -> None:
 
 def test_attach_error_names_the_failed_undo_steps() -> None:
     clean = AttachError("move link 3", "EBUSY")
-    not_undone = AttachError("move link 3", "EBUSY", ["eth1 is not home", "eth2 is not home"])
+    not_undone = AttachError(
+        "move link 3", "EBUSY", ["eth1 is not restored", "eth2 is not restored"]
+    )
 
     assert str(clean) == "move link 3 failed: EBUSY"
-    assert str(not_undone).endswith("; not undone: eth1 is not home; eth2 is not home")
-    assert not_undone.undo_failures == ("eth1 is not home", "eth2 is not home")
+    assert str(not_undone).endswith("; not undone: eth1 is not restored; eth2 is not restored")
+    assert not_undone.undo_failures == ("eth1 is not restored", "eth2 is not restored")
 
 
 def test_config_error_keeps_every_violation_in_order() -> None:

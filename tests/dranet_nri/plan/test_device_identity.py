@@ -50,7 +50,7 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
     [
         pytest.param(DEVICE, IDENTITY, id="virtual"),
         pytest.param(replace(DEVICE, snapshot=None), None, id="virtual, not touched"),
-        pytest.param(replace(DEVICE, home=True), None, id="virtual, restored"),
+        pytest.param(replace(DEVICE, restored=True), None, id="virtual, restored"),
         pytest.param(ATTACHED, PORT_IDENTITY, id="hardware"),
         pytest.param(
             HARDWARE,
@@ -58,9 +58,9 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
             id="hardware, as published",
         ),
         pytest.param(
-            replace(ATTACHED, home=True),
+            replace(ATTACHED, restored=True),
             DeviceIdentity(0, "", frozenset({PORT.mac}), port=1),
-            id="home",
+            id="restored",
         ),
         pytest.param(
             replace(HARDWARE, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),

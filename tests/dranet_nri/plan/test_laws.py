@@ -39,8 +39,8 @@ def cut_short(ops: Plan, after: int) -> Plan:
 
 @given(WORLDS)
 def test_plan_of_an_unchanged_host_is_empty(world: World) -> None:
-    assert world.plan(world.at_home) == ()
-    assert is_restored(world.at_home, world.look())
+    assert world.plan(world.restore_target) == ()
+    assert is_restored(world.restore_target, world.look())
 
 
 @given(WORLDS)
@@ -49,16 +49,16 @@ def test_plan_after_an_applied_plan_is_empty(world: World) -> None:
 
     assert world.plan(world.in_pod) == ()
 
-    world.apply(world.plan(world.at_home))
+    world.apply(world.plan(world.restore_target))
 
-    assert world.plan(world.at_home) == ()
+    assert world.plan(world.restore_target) == ()
 
 
 @given(WORLDS, CUTS)
 def test_host_is_restored_exactly_after_any_prefix_of_an_attach(world: World, cut: int) -> None:
     world.apply(cut_short(world.attach_plan(), cut))
 
-    world.apply(world.plan(world.at_home))
+    world.apply(world.plan(world.restore_target))
 
     world.assert_restored()
 
@@ -78,9 +78,9 @@ def test_attach_completes_after_any_prefix_of_an_attach(world: World, cut: int) 
 @given(WORLDS, CUTS)
 def test_host_is_restored_exactly_after_any_prefix_of_a_detach(world: World, cut: int) -> None:
     world.apply(world.attach_plan())
-    world.apply(cut_short(world.plan(world.at_home), cut))
+    world.apply(cut_short(world.plan(world.restore_target), cut))
 
-    world.apply(world.plan(world.at_home))
+    world.apply(world.plan(world.restore_target))
 
     world.assert_restored()
 
@@ -88,7 +88,7 @@ def test_host_is_restored_exactly_after_any_prefix_of_a_detach(world: World, cut
 @given(WORLDS, CUTS)
 def test_device_can_be_attached_again_after_any_prefix_of_a_detach(world: World, cut: int) -> None:
     world.apply(world.attach_plan())
-    world.apply(cut_short(world.plan(world.at_home), cut))
+    world.apply(cut_short(world.plan(world.restore_target), cut))
 
     world.apply(world.plan(world.in_pod))
 
@@ -102,7 +102,7 @@ def test_lost_namespace_after_any_prefix_of_an_attach_restores_the_device(
     world.apply(cut_short(world.attach_plan(), cut))
     world.kernel.destroy_netns(world.netns)
 
-    world.apply(world.plan(world.at_home))
+    world.apply(world.plan(world.restore_target))
 
     world.assert_restored()
 
@@ -120,7 +120,7 @@ def test_device_is_restored_after_any_change_by_the_pod(
     if dies:
         world.kernel.destroy_netns(world.netns)
 
-    world.apply(world.plan(world.at_home))
+    world.apply(world.plan(world.restore_target))
 
     world.assert_restored()
 
@@ -144,11 +144,11 @@ def test_taken_host_name_is_restored_when_it_is_free(
 ) -> None:
     world.apply(world.attach_plan())
     world.kernel.add_link("eth1", kind="dummy")
-    world.apply(world.plan(world.at_home))
-    assert not is_restored(world.at_home, world.look())
+    world.apply(world.plan(world.restore_target))
+    assert not is_restored(world.restore_target, world.look())
     world.kernel.remove_link("eth1")
 
-    world.apply(world.plan(world.at_home))
+    world.apply(world.plan(world.restore_target))
 
     world.assert_restored()
 

@@ -126,7 +126,7 @@ def test_rdma_device_returned_by_the_kernel_is_renamed_on_the_host() -> None:
 @pytest.mark.parametrize(
     ("observation", "verdict"),
     [
-        pytest.param(rdma(host=(MLX5,)), (True, True), id="home"),
+        pytest.param(rdma(host=(MLX5,)), (True, True), id="on the host"),
         pytest.param(rdma(pod=(MLX5,)), (False, False), id="in the pod"),
         pytest.param(rdma(), (False, False), id="gone"),
         pytest.param(rdma(host=(REBORN,)), (True, True), id="its driver was reloaded"),
@@ -149,10 +149,10 @@ def test_recreated_rdma_device_does_not_count_for_one_in_the_pod() -> None:
 
 def test_move_that_recreates_the_net_device_ends_the_plan() -> None:
     into = AttachTarget(NET, IPOIB, (MLX5,))
-    home = RestoreTarget(IPOIB, rdma=(MLX5,))
+    target = RestoreTarget(IPOIB, rdma=(MLX5,))
 
     first = make_plan(into, Observed(host=IPOIB, rdma=rdma(host=(MLX5,))))
-    back = make_plan(home, Observed(pod=IPOIB, rdma=rdma(pod=(MLX5,))))
+    back = make_plan(target, Observed(pod=IPOIB, rdma=rdma(pod=(MLX5,))))
 
     assert first == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
     assert back == (MoveRdma(Ns.POD, 3, Ns.HOST, "mlx5_2"),)

@@ -43,7 +43,7 @@ from tests.dranet_nri.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, away, k
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
 KERNEL_LL = 3  # IFAPROT_KERNEL_LL
-# --------------------------------------------------------------------------- home
+# --------------------------------------------------------------------------- restore
 
 
 def test_restore_operations_have_a_fixed_order() -> None:

@@ -35,9 +35,9 @@ def test_valid_configuration_is_attached_and_leaves_no_residue(part: int) -> Non
         world.apply(world.plan(world.in_pod))
         assert world.plan(world.in_pod) == (), number
 
-        world.apply(world.plan(world.at_home))
+        world.apply(world.plan(world.restore_target))
 
-        assert is_restored(world.at_home, world.look()), number
+        assert is_restored(world.restore_target, world.look()), number
         world.assert_restored()
 
 

@@ -188,8 +188,8 @@ def test_operation_without_effect_is_reported_and_given_up_like_a_refusal() -> N
 
 
 def test_ipv4_route_without_one_nexthop_is_reported_and_counts_as_restored() -> None:
-    legs = (NextHop("10.1.0.1"), NextHop("10.3.0.1", device="eth3"))
-    desired = RestoreTarget(replace(UP, routes=(Route("10.9.0.0/16", nexthops=legs),)))
+    nexthops = (NextHop("10.1.0.1"), NextHop("10.3.0.1", device="eth3"))
+    desired = RestoreTarget(replace(UP, routes=(Route("10.9.0.0/16", nexthops=nexthops),)))
     partly = replace(UP, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),))
 
     assert result_of(Observed(host=partly), target=desired) == RestoreResult(

@@ -182,7 +182,7 @@ class World:
         lost = tuple(sysctl for sysctl in self.start.host.sysctls if sysctl in host.sysctls)
         self.snapshot = replace(self.start.host, sysctls=lost)
         self.in_pod = AttachTarget(pod_network(self.config, self.snapshot), self.snapshot)
-        self.at_home = RestoreTarget(self.snapshot)
+        self.restore_target = RestoreTarget(self.snapshot)
         network = self.in_pod.network
         assert network is not None
         self.pod_name = network.name
@@ -223,7 +223,7 @@ class World:
         assert now.pod is None
         assert self.start.host is not None
         assert comparable(now.host) == comparable(self.start.host)
-        assert is_restored(self.at_home, now)
+        assert is_restored(self.restore_target, now)
         assert now.host_rules == self.start.host_rules
 
 

@@ -177,7 +177,7 @@ ATTACHMENT = Attachment(
             lease=Lease("10.1.0.5/24", "10.1.0.1", "02:00:00:00:00:01", 1200, 3600, 1800, 3150),
             share_id="8d7e",
             char_devices=(CharDevice("/dev/infiniband/uverbs2", 231, 194, 0o666, 0, 0),),
-            home=True,
+            restored=True,
         ),
         AttachedDevice("watch", DEVICE),
     ),

@@ -46,8 +46,8 @@ def test_value_of_another_type_is_not_written() -> None:
 
 def test_changed_part_of_a_cached_value_is_encoded_again() -> None:
     first = encode_attachment(ATTACHMENT)
-    device = replace(ATTACHMENT.devices[0], home=True)
-    restored = replace(ATTACHMENT, phase=Phase.HOME, devices=(device,))
+    device = replace(ATTACHMENT.devices[0], restored=True)
+    restored = replace(ATTACHMENT, phase=Phase.RESTORED, devices=(device,))
 
     assert decode_attachment(encode_attachment(restored)) == restored
     assert encode_attachment(ATTACHMENT) == first

@@ -11,7 +11,7 @@ from dranet_nri.state.record import VERSION
 from dranet_nri.state.store import AllocationStore
 from tests.dranet_nri.state.directories import ME, NAME, put_file, unreadable
 from tests.dranet_nri.state.examples import ALLOCATION, CLAIM_UID, POD_UID
-from tests.dranet_nri.state.invalid_records import GOOD, bent
+from tests.dranet_nri.state.invalid_records import GOOD, with_value
 from tests.dranet_nri.state.state_directory import directory, reader, store
 
 pytestmark = pytest.mark.process
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 
 __all__ = ["directory", "reader", "store"]
 
-NEWER = bent("version", value=VERSION + 1)
+NEWER = with_value("version", value=VERSION + 1)
 REMEDY = "remove it when its pod has ended and they are not needed"
 
 

@@ -12,7 +12,9 @@ from dranet_nri.errors import InvalidValueError, StateCorruptError, StateVersion
 from dranet_nri.model import (
     Allocation,
     Attachment,
+    InterfaceConfig,
     NetworkConfig,
+    Phase,
     Route,
     RouteConfig,
 )
@@ -28,7 +30,7 @@ from dranet_nri.state.record import (
     salvage_pod_uid,
 )
 from tests.dranet_nri.state.examples import ALLOCATION, ATTACHMENT, DEVICE, POD_UID
-from tests.dranet_nri.state.invalid_records import BROKEN, GOOD, bent
+from tests.dranet_nri.state.invalid_records import BROKEN, GOOD, with_value
 from tests.dranet_nri.state.strategies import ALLOCATIONS, ATTACHMENTS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "state"
@@ -96,8 +98,10 @@ def test_broken_bytes_are_refused_with_the_location(data: bytes, text: str) -> N
 @pytest.mark.parametrize(
     ("steps", "value", "text"),
     [
-        pytest.param(("phase",), "home?", "$.phase: 'home?': must be one of intent", id="phase"),
-        pytest.param(("phase",), ["home"], "$.phase: is a list, must be str", id="phase-type"),
+        pytest.param(
+            ("phase",), "restored?", "$.phase: 'restored?': must be one of intent", id="phase"
+        ),
+        pytest.param(("phase",), ["restored"], "$.phase: is a list, must be str", id="phase-type"),
         pytest.param(
             ("netns", "path"), "run/netns/x", "$.netns.path: 'run/netns/x'", id="relative"
         ),
@@ -197,7 +201,7 @@ def test_newer_version_is_refused_with_the_remedy() -> None:
 
 def test_version_that_is_too_old_is_refused_with_the_remedy() -> None:
     with pytest.raises(StateVersionError, match=r"0 is too old.*one version at a time"):
-        decode_allocation(bent("version", value=0))
+        decode_allocation(with_value("version", value=0))
 
 
 def test_record_of_the_previous_version_is_upgraded(
@@ -241,6 +245,28 @@ def test_version_5_is_read_without_altnames() -> None:
     )
 
 
+def test_version_5_has_other_names_for_restored_and_child_config() -> None:
+    first, *others = ATTACHMENT.devices
+    devices = (replace(first, restored=True, child_config=InterfaceConfig("net1")), *others)
+    record = replace(ATTACHMENT, phase=Phase.RESTORED, devices=devices)
+    text = encode_attachment(record).decode()
+    names = {'"version":6': '"version":5', "restored": "home", "childConfig": "madeBy"}
+    for new, old in names.items():
+        text = text.replace(new, old)
+
+    assert '"phase":"home"' in text
+    assert '"home":true' in text
+    assert decode_attachment(text.encode()) == record
+
+
+@pytest.mark.parametrize("devices", ["x", ["x"]])
+def test_version_5_without_devices_is_corrupt(devices: object) -> None:
+    record = json.loads((GOLDEN / "attachment-v5.json").read_bytes()) | {"devices": devices}
+
+    with pytest.raises(StateCorruptError, match=r"\$\.devices"):
+        decode_attachment(json.dumps(record).encode())
+
+
 def test_omitted_fields_have_the_defaults_of_version_6() -> None:
     least = decode_attachment((GOLDEN / "attachment-least-v6.json").read_bytes())
     spelled_out = decode_attachment((GOLDEN / "attachment-spelled-out-v6.json").read_bytes())
@@ -279,10 +305,10 @@ NIC = {"device": {"name": "nic"}}
             encode_attachment(ATTACHMENT), ((DEVICE.name, ""),), id="without-returned-ones"
         ),
         pytest.param(devices_of(), (), id="none"),
-        pytest.param(devices_of({**NIC, "home": False}), (("nic", ""),), id="away"),
+        pytest.param(devices_of({**NIC, "restored": False}), (("nic", ""),), id="unrestored"),
         pytest.param(devices_of({**NIC, "shareId": "5e0f"}), (("nic", "5e0f"),), id="share"),
         pytest.param(devices_of({**NIC, "shareId": 7}), (("nic", ""),), id="odd-share"),
-        pytest.param(devices_of({**NIC, "home": "yes"}), (("nic", ""),), id="odd-home"),
+        pytest.param(devices_of({**NIC, "restored": "yes"}), (("nic", ""),), id="odd-restored"),
         pytest.param(devices_of(NIC, {"device": "other"}), None, id="one-untold"),
         pytest.param(devices_of(NIC, "other"), None, id="one-odd"),
         pytest.param(b'{"devices":{}}', None, id="no-list"),

@@ -25,7 +25,7 @@ def crowded(routes: int, phase: Phase = Phase.INTENT) -> Attachment:
         Route(f"{ip(rng)}/128", gateway=rng.choice(gateways), table=1000, metric=number)
         for number in range(routes)
     ]
-    device = replace(ATTACHMENT.devices[0], home=False, share_id="")
+    device = replace(ATTACHMENT.devices[0], restored=False, share_id="")
     if phase is Phase.INTENT:  # and nothing was given to a pod before
         device = replace(device, mtu=0, char_devices=())
     assert device.snapshot is not None

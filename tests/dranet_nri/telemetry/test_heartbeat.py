@@ -113,8 +113,8 @@ def test_attach_and_detach_are_counted_and_end_at_the_initial_values(node: Node)
         counted(ATTACHES, result="attached"): 1,
         counted(POD_ATTACHES, result="attached"): 1,
         counted(GATES, result="opened"): 1,
-        counted(DETACHES, result="home"): 1,
-        counted(CLAIMS, phase="home"): 1,
+        counted(DETACHES, result="restored"): 1,
+        counted(CLAIMS, phase="restored"): 1,
     }
 
 
@@ -199,8 +199,8 @@ def test_device_that_cannot_be_restored_is_counted_as_away_and_pending(node: Nod
     node.stop_pod(pod)
 
     found = increments(node, before)
-    assert found[counted(DETACHES, result="away")] == 1
-    assert found[counted(DEVICES, state="away")] == 1
+    assert found[counted(DETACHES, result="unrestored")] == 1
+    assert found[counted(DEVICES, state="unrestored")] == 1
     assert found[counted(DEVICES, state="in_pod")] == -1
     assert found[counted("dranet_nri_pending_repairs")] == 1
 
@@ -224,7 +224,7 @@ def test_broken_record_is_counted_until_it_is_quarantined_and_refuses_its_pod(
         with pytest.raises(RefusedError, match="cannot be used"):
             node.run_pod(pod)
         assert metrics_of(node).value(unusable) == 0
-        assert node.at_home(1)
+        assert node.is_on_host(1)
         node.restart()
 
 
@@ -266,7 +266,7 @@ def test_unreported_refusal_is_counted_by_its_reason(node: Node) -> None:
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (OwnedError("x"), "held"),
+        (OwnedError("x"), "in_use"),
         (KernelError("move", EBUSY), "kernel"),
         (OSError("full"), "io"),
         (RuntimeError("oops"), "internal"),
@@ -287,15 +287,15 @@ def test_hung_threads_are_counted_and_listed_while_they_hang(node: Node) -> None
 
     work.add_hung(key, HungCall(NOW - 12, "default/nics", "move link eth1"))
 
-    hung_threads = counted("dranet_nri_stuck_threads")
-    total = counted("dranet_nri_stuck_threads_total")
+    hung_threads = counted("dranet_nri_hung_threads")
+    total = counted("dranet_nri_hung_threads_total")
     assert increments(node, before) == {hung_threads: 1, total: 1}
-    assert heartbeat.load(node.root / "run").stuck[0].step == "move link eth1"
+    assert heartbeat.load(node.root / "run").hung[0].step == "move link eth1"
 
     work.returned(key)
 
     assert increments(node, before) == {total: 1}
-    assert heartbeat.load(node.root / "run").stuck == ()
+    assert heartbeat.load(node.root / "run").hung == ()
 
 
 def test_metrics_are_written_only_when_they_change(node: Node) -> None:
@@ -362,14 +362,14 @@ def test_heartbeat_on_a_full_disk_lists_the_hung_threads_that_fit(node: Node) ->
 
     beating.beat()
 
-    reported = [hung.claim for hung in heartbeat.load(run).stuck]
+    reported = [hung.claim for hung in heartbeat.load(run).hung]
     assert reported == [str(number) for number in range(len(reported))]
     assert 0 < len(reported) < heartbeat.MAX_HUNG
     assert (run / heartbeat.NAME).stat().st_size == size
     for number in range(heartbeat.MAX_HUNG):
         work.returned(number)
     beating.beat()
-    assert heartbeat.load(run).stuck == ()
+    assert heartbeat.load(run).hung == ()
 
 
 def test_outdated_metrics_are_removed_on_a_full_disk(
@@ -421,7 +421,7 @@ def test_long_texts_fit_into_the_heartbeat(node: Node) -> None:
 
     pulse(node, last_error="\0" * 99_999).beat()
 
-    assert len(heartbeat.load(node.root / "run").stuck) == heartbeat.MAX_HUNG
+    assert len(heartbeat.load(node.root / "run").hung) == heartbeat.MAX_HUNG
 
 
 def test_heartbeat_contains_the_state_of_the_repairs(node: Node) -> None:

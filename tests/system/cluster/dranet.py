@@ -45,7 +45,7 @@ def move(node: Node, pods: Pods, pod: str, nic: str, address: str, rdma: str = "
     checked(node, "sh", "-ec", _MOVE, found["status"]["podIP"], nic, address, rdma)
 
 
-def tell(pods: Pods, claim: str, nic: str, address: str, mac: str) -> None:
+def write_device_status(pods: Pods, claim: str, nic: str, address: str, mac: str) -> None:
     """Write into the status of a claim for one device what its interface in the pod is."""
     found = pods.claim(claim)
     assert found is not None

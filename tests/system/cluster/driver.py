@@ -84,10 +84,10 @@ class Driver:
         """Tell whether the node has the NIC, rather than a pod."""
         return self.node.run("ip", "link", "show", nic).exit_code == 0
 
-    def wait_home(self) -> None:
+    def wait_restored(self) -> None:
         """Return once links, addresses, routes and rules of the node are as at the start."""
         try:
-            wait_until("the NICs to be home", lambda: self.node.state() == self._before)
+            wait_until("the NICs to be restored", lambda: self.node.state() == self._before)
         except TimeoutError as error:
             raise AssertionError(changes(self._before, self.node.state())) from error
 

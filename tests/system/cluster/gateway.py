@@ -22,7 +22,7 @@ PODS: Final = "10.88.0.0/16"
 TAP: Final = "machine"
 
 
-def lay(link: str, netns: str = "") -> None:
+def configure_link(link: str, netns: str = "") -> None:
     """Give the link to the node, and its namespace, the addresses that the node looks for.
 
     Args:
@@ -52,7 +52,7 @@ def main() -> None:
     """Make this namespace a machine's gateway, then become the command that runs the machine."""
     hello, *command = sys.argv[1:]
     ip("tuntap", "add", "dev", TAP, "mode", "tap")
-    lay(TAP)
+    configure_link(TAP)
     hand_over(Path("/proc/self/ns/net"), Path(hello))
     os.execv(command[0], command)
 

@@ -21,7 +21,7 @@ from tests.box.plugin import Plugin
 from tests.box.rdma_pods import make_hcas
 from tests.box.shim import Shim
 from tests.box.target import NODE
-from tests.system.cluster.gateway import ADDRESS, GATEWAY, hand_over, lay
+from tests.system.cluster.gateway import ADDRESS, GATEWAY, configure_link, hand_over
 
 PORT: Final = 7000
 NICS: Final = 8
@@ -43,7 +43,7 @@ class _Commands:
         return host_state()
 
     def settle(self) -> None:
-        """Return once no address of the node is tentative, as none is that a NIC came home with."""
+        """Return once no address of the node is tentative, as none is that a NIC returned with."""
         settled()
 
     def load(self, archive: str) -> None:
@@ -98,7 +98,7 @@ def _lay_uplink() -> None:
     ip("addr", "add", f"{ADDRESS}/24", "dev", "uplink")
     ip("link", "set", "uplink", "up")
     ip("route", "add", "default", "via", GATEWAY, "dev", "uplink")
-    lay("node", "gateway")
+    configure_link("node", "gateway")
     hand_over(Path("/run/netns/gateway"), IO / "uplink.sock")
 
 

@@ -50,15 +50,15 @@ class Part:
 
     def start(self) -> None:
         """Start it, and wait until it serves."""
-        self.node.tell(self.name, "start")
+        self.node.call(self.name, "start")
 
     def stop(self) -> None:
         """Ask it to end, and wait until it has."""
-        self.node.tell(self.name, "stop")
+        self.node.call(self.name, "stop")
 
     def kill(self) -> None:
         """End it without warning."""
-        self.node.tell(self.name, "kill")
+        self.node.call(self.name, "kill")
 
     def restart(self) -> None:
         """Stop it and start it."""
@@ -134,10 +134,10 @@ class Node:
 
     def run(self, *command: str) -> ExecResult:
         """Run a command on the node; it is killed after a minute, and ends with 124 then."""
-        return ExecResult(*self.tell("node", "run", *command))
+        return ExecResult(*self.call("node", "run", *command))
 
-    def tell(self, part: str, verb: str, *arguments: str) -> Any:
-        """Have the node do something; return what came of it (see tests/system/cluster/inside.py).
+    def call(self, part: str, verb: str, *arguments: str) -> Any:
+        """Call a function on the node; return its result (see tests/system/cluster/inside.py).
 
         Raises:
             NodeError: It could not.
@@ -152,8 +152,8 @@ class Node:
 
     def reset(self) -> None:
         """Reset the machine: all but its disk begins anew, and the node's parts are stopped."""
-        before = str(self.tell("node", "boot"))
-        self.tell("node", "reset")
+        before = str(self.call("node", "boot"))
+        self.call("node", "reset")
         wait_until("the node to do as told", lambda: self._boot() not in ("", before))
 
     def load(self, image: Path) -> None:
@@ -163,7 +163,7 @@ class Node:
             NodeError: It is not taken.
         """
         path = self.give(image)
-        self.tell("node", "load", path)
+        self.call("node", "load", path)
         (self._directory / image.name).unlink()
 
     def give(self, file: Path) -> str:
@@ -173,12 +173,12 @@ class Node:
 
     def state(self) -> dict[str, object]:
         """Return what pods must not change: links, addresses, routes and rules of the node."""
-        state: dict[str, object] = self.tell("node", "state")
+        state: dict[str, object] = self.call("node", "state")
         return state
 
     def settle(self) -> None:
         """Return once the state is what it stays if nobody changes it."""
-        self.tell("node", "settle")
+        self.call("node", "settle")
 
     def log(self, name: str) -> str:
         """Return all that `kubelet`, `containerd`, `dranet-nri` or `dra-shim` said."""

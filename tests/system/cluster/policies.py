@@ -22,8 +22,8 @@ def usernames(documents: Iterable[Object]) -> list[str]:
     ]
 
 
-def asking(documents: Iterable[Object], username: str) -> list[bool]:
-    """Return of each policy whether it asks about what this user writes."""
+def matching(documents: Iterable[Object], username: str) -> list[bool]:
+    """Return, for each policy, whether it matches the requests of a user."""
     environment: Any = cel.NewEnv(
         config=cel.NewEnvConfigFromYaml("extensions:\n- name: strings"),
         variables={USER: cel.Type("string")},

@@ -26,9 +26,9 @@ from tests.system.cluster.site import Placed, Site
 def chosen_devices(site: Site, pods: Sequence[Placed]) -> list[Placed]:
     """Return what we would have given these pods on their nodes, one after the other."""
     found: list[Placed] = []
-    supplies = {pod.node: _supply(site, pod.node) for pod in pods}
+    supplies = {pod.node: _pool_set(site, pod.node) for pod in pods}
     for pod in pods:
-        allocated = _given(site, pod, supplies[pod.node])
+        allocated = _allocated(site, pod, supplies[pod.node])
         taken = [(pod.name, entry) for entry in allocated[1]]
         supplies[pod.node] = with_allocated(supplies[pod.node], taken)
         found.append(allocated[0])
@@ -37,13 +37,16 @@ def chosen_devices(site: Site, pods: Sequence[Placed]) -> list[Placed]:
 
 def confirmed(site: Site, pod: Placed) -> bool:
     """Tell whether the devices of a pod meet its claims by our rules as well."""
-    own = {offer.id for _, offer in pod.devices}
-    supply = _supply(site, pod.node)
+    own = {slice_device.id for _, slice_device in pod.devices}
+    pool_set = _pool_set(site, pod.node)
     pools = (
-        replace(pool, devices=tuple(offer for offer in pool.devices if offer.id in own))
-        for pool in supply.pools
+        replace(
+            pool,
+            devices=tuple(slice_device for slice_device in pool.devices if slice_device.id in own),
+        )
+        for pool in pool_set.pools
     )
-    allocated, _ = _given(site, pod, replace(supply, pools=tuple(pools)))
+    allocated, _ = _allocated(site, pod, replace(pool_set, pools=tuple(pools)))
     return sorted(allocated.devices, key=str) == sorted(pod.devices, key=str)
 
 
@@ -57,9 +60,9 @@ def our_refusals(site: Site, claims: Sequence[Object]) -> Iterator[str]:
     for claim in _wanted(claims):
         reasons: list[str] = []
         for node in site.nodes:
-            supply = with_allocated(_supply(site, node), taken)
+            pool_set = with_allocated(_pool_set(site, node), taken)
             try:
-                choose([claim], site.classes(), supply, new_uid=str)
+                choose([claim], site.classes(), pool_set, new_uid=str)
             except AllocationError as error:
                 reasons += error.lines
             else:
@@ -68,17 +71,17 @@ def our_refusals(site: Site, claims: Sequence[Object]) -> Iterator[str]:
             yield "\n".join(reasons)
 
 
-def _supply(site: Site, node: str) -> PoolSet:
+def _pool_set(site: Site, node: str) -> PoolSet:
     return PoolSet(pools_of(site.slices(), node))
 
 
-def _given(site: Site, pod: Placed, supply: PoolSet) -> tuple[Placed, list[AllocatedResult]]:
-    """Return the pod with devices of this supply, and what it takes."""
+def _allocated(site: Site, pod: Placed, pool_set: PoolSet) -> tuple[Placed, list[AllocatedResult]]:
+    """Return the pod with devices of this pool set, and its allocation."""
     numbers = itertools.count(1)
     grants = choose(
         _wanted(pod.claims),
         site.classes(),
-        supply,
+        pool_set,
         new_uid=lambda: f"{pod.name}-{next(numbers)}",
     )
     devices = tuple((grant.request, grant.device) for grant in grants)

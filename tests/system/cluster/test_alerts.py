@@ -29,11 +29,11 @@ CASES: Final = {
         'dranet_nri_attach_duration_seconds_count{result="failed",%s}', GROWING, CONSTANT,
     ),
     "DranetPodsRefused": ("dranet_nri_refusals_total{%s}", GROWING, CONSTANT),
-    "DranetContainersHeld": (
+    "DranetContainersWaiting": (
         'dranet_nri_gate_openings_total{result="failed",%s}', GROWING, CONSTANT,
     ),
     "DranetDeviceNotRestored": ("dranet_nri_pending_repairs{%s}", "1x60", "0x60"),
-    "DranetThreadStuck": ("dranet_nri_stuck_threads{%s}", "1x60", "0x60"),
+    "DranetThreadHung": ("dranet_nri_hung_threads{%s}", "1x60", "0x60"),
     "DranetRecordUnusable": ("dranet_nri_unusable_records{%s}", "1x60", "0x60"),
     "DranetDeviceLost": ("dranet_nri_claims_lost_total{%s}", GROWING, CONSTANT),
     "DranetDeviceUnhealthy": ('dra_shim_devices{health="unhealthy",%s}', "2x60", "0x60"),

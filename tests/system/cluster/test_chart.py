@@ -13,7 +13,7 @@ import yaml
 
 from dra_shim.commands import run
 from tests.system.cluster.installed import BASE, MANIFESTS
-from tests.system.cluster.policies import asking, usernames
+from tests.system.cluster.policies import matching, usernames
 
 CHART = MANIFESTS / "helm/dranet-nri"
 DEADLINE_S = 60
@@ -130,8 +130,8 @@ def test_release_with_another_name_is_consistent(helm: Path) -> None:
     documents = rendered(helm, fullnameOverride="nics", nameOverride="nics")
 
     assert usernames(documents) == ["system:serviceaccount:kube-system:nics"]
-    assert asking(documents, *usernames(documents)) == [True, True]
-    assert asking(documents, "system:serviceaccount:kube-system:dranet") == [False, False]
+    assert matching(documents, *usernames(documents)) == [True, True]
+    assert matching(documents, "system:serviceaccount:kube-system:dranet") == [False, False]
     assert daemon_set(documents)["serviceAccountName"] == "nics"
 
 

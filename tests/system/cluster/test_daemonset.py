@@ -45,7 +45,7 @@ def test_pod_has_its_nic_until_it_ends(daemons: Daemons, pods: Pods) -> None:
     assert daemons.published() == NAMES
     assert "10.100.0.5/24" in links_of(pods, "train")["nic0"]
     pods.delete("train")
-    daemons.wait_home()
+    daemons.wait_restored()
 
 
 def test_impossible_route_is_reported_and_the_nic_is_restored(daemons: Daemons, pods: Pods) -> None:
@@ -64,7 +64,7 @@ def test_impossible_route_is_reported_and_the_nic_is_restored(daemons: Daemons, 
     assert status["status"] == "False"
     assert NOT_REACHABLE["destination"] in status["message"]
     pods.delete("lost")
-    daemons.wait_home()
+    daemons.wait_restored()
 
 
 def test_slice_has_the_tcx_programs_of_a_nic(daemons: Daemons) -> None:

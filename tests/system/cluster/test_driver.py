@@ -38,7 +38,7 @@ def test_pod_has_its_nic_until_it_ends(driver: Driver, pods: Pods) -> None:
     assert not driver.is_on_node("nic0")
     assert driver.published() == NAMES
     pods.delete("train")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 @pytest.mark.every_kubernetes
@@ -56,7 +56,7 @@ def test_pod_of_a_template_has_two_configured_nics(driver: Driver, pods: Pods) -
     ]
     pods.delete("wide")
     pods.delete("train")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 def test_no_container_starts_without_its_nic_while_the_plugin_is_stopped(
@@ -107,7 +107,7 @@ def test_killed_shim_resumes_from_its_records(driver: Driver, pods: Pods) -> Non
     pods.wait_running("next")
     pods.delete("train")
     pods.delete("next")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 @pytest.mark.every_kubernetes
@@ -125,7 +125,7 @@ def test_restarted_kubelet_registers_the_driver_again(driver: Driver, pods: Pods
     assert "nic0" in links_of(pods, "train")
     pods.delete("train")
     pods.delete("next")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 @pytest.mark.every_kubernetes
@@ -150,7 +150,7 @@ def test_recreated_record_has_the_cdi_id_of_the_kubelet(driver: Driver, pods: Po
     assert "nic0" in witnessed(node, "train")[1]
     assert {*cdi_ids(driver)} == {before}
     pods.delete("train")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 def test_nic_of_a_force_deleted_pod_is_restored(driver: Driver, pods: Pods) -> None:
@@ -159,7 +159,7 @@ def test_nic_of_a_force_deleted_pod_is_restored(driver: Driver, pods: Pods) -> N
 
     pods.delete("train", grace_s=0)
 
-    driver.wait_home()
+    driver.wait_restored()
     apply(pods, "next", "nic0")
     pods.wait_running("next")
 
@@ -182,7 +182,7 @@ def test_pods_keep_working_during_an_api_outage(
     pods.wait_running("next", RECOVERY_S)
     pods.delete("train")
     pods.delete("next")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 def test_pod_status_has_the_health_of_its_nic(driver: Driver, pods: Pods) -> None:

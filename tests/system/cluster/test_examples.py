@@ -130,7 +130,7 @@ def test_policy_rules_route_through_another_pod(driver: Driver, pods: Pods, brid
     assert ", 0% packet loss" in pods.exec("rules-left", *ping)
     for pod in ("rules-left", "rules-right", "rules-router"):
         pods.delete(pod)
-    driver.wait_home()
+    driver.wait_restored()
 
 
 def test_pods_of_a_deployment_have_nics_without_container_claims(
@@ -154,7 +154,7 @@ def test_pods_of_a_deployment_have_nics_without_container_claims(
     ]
     pods.api.delete(f"/apis/apps/v1/namespaces/{pods.namespace}/deployments/template")
     wait_until("no pods", lambda: not names())
-    driver.wait_home()
+    driver.wait_restored()
 
 
 def test_request_of_two_nics_keeps_their_host_configuration(driver: Driver, pods: Pods) -> None:
@@ -164,7 +164,7 @@ def test_request_of_two_nics_keeps_their_host_configuration(driver: Driver, pods
     links = links_of(pods, "count")
     assert [links["nic0"][0], links["nic1"][0]] == ["10.100.0.5/24", "10.101.0.5/24"]
     pods.delete("count")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 def test_pod_with_two_claims_has_two_nics(driver: Driver, pods: Pods) -> None:
@@ -174,7 +174,7 @@ def test_pod_with_two_claims_has_two_nics(driver: Driver, pods: Pods) -> None:
     links = links_of(pods, "two-claims")
     assert [links["front0"][0], links["back0"][0]] == ["10.23.1.5/24", "10.23.2.5/24"]
     pods.delete("two-claims")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 # --------------------------------------------------------------------------- two drivers
@@ -208,7 +208,7 @@ def test_claim_of_gpu_and_nic_has_devices_and_metadata_of_both_drivers(
     assert "GPUS_GPU" not in aside
     pods.delete("train")
     pods.delete("routes")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 def _first(text: str) -> Any:

@@ -38,7 +38,7 @@ def claim_interface(site: Site, name: str, interface: str, **more: Any) -> str:
 def given(site: Site, namespace: str) -> list[object]:
     """Return the interfaces that the namespace's one pod was given."""
     (pod,) = site.placed(namespace, 1)
-    return [offer.attribute("dra.net/ifName") for _, offer in pod.devices]
+    return [slice_device.attribute("dra.net/ifName") for _, slice_device in pod.devices]
 
 
 def refused(site: Site, namespace: str) -> str:

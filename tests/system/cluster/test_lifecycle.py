@@ -93,7 +93,7 @@ def test_pod_of_dranet_keeps_its_nic_until_it_ends(daemons: Daemons, pods: Pods)
     assert f"{pods.namespace}/train" in row(daemons, "nic7")
     assert links_of(pods, "train") == links
     pods.delete("train")
-    wait_until("the NIC to be home", lambda: daemons.is_on_node("nic7"))
+    wait_until("the NIC to be restored", lambda: daemons.is_on_node("nic7"))
     wait_until(
         "its address", lambda: node.run("ip", "-o", "-4", "addr", "show", "nic7").stdout == before
     )
@@ -133,7 +133,7 @@ def test_no_container_starts_without_its_nic_during_an_update(daemons: Daemons, 
         assert pod.partition("-")[0] in start
     assert links_of(pods, "train") == links
     pods.delete("train")
-    daemons.wait_home()
+    daemons.wait_restored()
 
 
 # --------------------------------------------------------------------------- removal
@@ -163,7 +163,7 @@ def test_pods_keep_their_nics_while_the_driver_is_removed_and_reinstalled(
         lambda: re.search(f'dra.net is not registered" pod="{pods.namespace}/short', kubelet(node)),
     )
     assert pods.get("short") is not None
-    assert not daemons.is_on_node("nic1")  # a wire ends with its pod, hardware comes home
+    assert not daemons.is_on_node("nic1")  # a wire ends with its pod, hardware returns
     checked(node, "sh", "-c", WIRE)
     daemons.install()
 
@@ -172,7 +172,7 @@ def test_pods_keep_their_nics_while_the_driver_is_removed_and_reinstalled(
     wait_until("the NIC in the pod to be known", lambda: "attached" in row(daemons, "nic0"))
     assert links_of(pods, "train") == links["train"]
     pods.delete("train")
-    daemons.wait_home()
+    daemons.wait_restored()
     assert not row(daemons, "nic0")
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.system.cluster.installed import MANIFESTS
-from tests.system.cluster.policies import asking, usernames
+from tests.system.cluster.policies import matching, usernames
 
 DEADLINE_S = 60
 NAME = "netns-state-dir"
@@ -76,7 +76,7 @@ def test_installation_in_another_namespace_is_consistent(
     documents = built(programs, tmp_path, *what, namespace="nics")
 
     assert usernames(documents) == ["system:serviceaccount:nics:dranet"]
-    assert asking(documents, *usernames(documents)) == [True, True]
+    assert matching(documents, *usernames(documents)) == [True, True]
     assert "kube-system" not in str(documents)
 
 
@@ -93,7 +93,7 @@ def test_installation_in_another_namespace_is_consistent(
 def test_policies_ignore_objects_of_other_drivers(
     programs: Path, tmp_path: Path, username: str
 ) -> None:
-    assert asking(built(programs, tmp_path, "base"), username) == [False, False]
+    assert matching(built(programs, tmp_path, "base"), username) == [False, False]
 
 
 def test_plugin_can_open_namespaces_below_the_state_directory(

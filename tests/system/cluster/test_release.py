@@ -72,7 +72,7 @@ def test_release_serves_pods_and_is_removed_completely(
     run("upgrade", *RELEASE, *VALUES, "--set-json=logVerbosity=4")
     assert "10.100.0.5/24" in links_of(pods, "train")["nic0"]
     pods.delete("train")
-    released.wait_home()
+    released.wait_restored()
 
     assert all(is_there(pods, path) for path in FILES)
     run("uninstall", "fabric", "--namespace=nics", "--wait", "--timeout=120s")

@@ -70,11 +70,11 @@ def test_pod_gets_nics_as_extended_resources(driver: Driver, pods: Pods) -> None
     pods.wait_running("extended")
 
     assert {"nic0", "nic1"} <= set(links_of(pods, "extended"))
-    assert told(pods, "extended") == ["nic0,nic1"]
-    assert told(pods, "extended", "aside") == []
+    assert interfaces_in_environment(pods, "extended") == ["nic0,nic1"]
+    assert interfaces_in_environment(pods, "extended", "aside") == []
     pods.api.delete("/apis/resource.k8s.io/v1/deviceclasses/extended")
     pods.delete("extended")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 def test_first_available_alternative_is_allocated(driver: Driver, pods: Pods) -> None:
@@ -83,14 +83,14 @@ def test_first_available_alternative_is_allocated(driver: Driver, pods: Pods) ->
     pods.wait_running("either")
 
     assert "plain0" in links_of(pods, "either")
-    assert told(pods, "either") == ["plain0"]
-    assert told(pods, "either", "aside") == []
+    assert interfaces_in_environment(pods, "either") == ["plain0"]
+    assert interfaces_in_environment(pods, "either", "aside") == []
     file = f"{METADATA_ROOT}/resourceclaims/either/nic/dra.net-metadata.json"
     metadata: Any = json.JSONDecoder().raw_decode(pods.exec("either", "cat", file))[0]
     assert [request["name"] for request in metadata["requests"]] == ["nic/plain"]
     wait_until("the claim's status", lambda: ready(pods, "either"))
     pods.delete("either")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 def waits(pods: Pods) -> list[str]:
@@ -105,7 +105,7 @@ def waits(pods: Pods) -> list[str]:
     ]
 
 
-def told(pods: Pods, pod: str, container: str = "main") -> list[str]:
+def interfaces_in_environment(pods: Pods, pod: str, container: str = "main") -> list[str]:
     """Return the interfaces that variables of a container name, one item a variable."""
     lines = pods.exec(pod, "env", container=container).splitlines()
     pairs = [line.partition("=") for line in lines]

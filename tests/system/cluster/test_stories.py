@@ -70,7 +70,7 @@ def test_four_jobs_of_aligned_gpu_and_nic_pairs_fill_a_server(
     for workers in decisions(site, 2, *jobs):
         assert all(map(is_pair, workers))
         assert {pod.node for pod in workers} == {node}
-        assert len({offer.id for pod in workers for _, offer in pod.devices}) == 16
+        assert len({slice_device.id for pod in workers for _, slice_device in pod.devices}) == 16
     late = site.namespace()
     site.apply("scale-out", late)
     assert all(CANNOT in event for event in refused(site, 2, late))
@@ -82,7 +82,9 @@ def test_explain_shows_the_devices_of_the_next_worker(
     (node,) = site.add(server())
     namespace = site.namespace()
     site.apply("scale-out", namespace)
-    given = {offer.name for pod in site.placed(namespace, 2) for _, offer in pod.devices}
+    given = {
+        slice_device.name for pod in site.placed(namespace, 2) for _, slice_device in pod.devices
+    }
     for what in ("resourceslices", "resourceclaims --all-namespaces", "deviceclass gpu.nvidia.com"):
         text = cluster.kubectl("get", *what.split(), "--output=yaml")
         (tmp_path / f"{what.split()[0]}.yaml").write_text(text)
@@ -148,7 +150,7 @@ def test_ipoib_pods_have_own_devices_and_addresses(site: Site) -> None:
     site.apply("aks-infiniband/ipoib", namespace)
 
     for pods in decisions(site, 2, namespace):
-        assert len({offer.id for pod in pods for offer in pod.of("hca")}) == 2
+        assert len({slice_device.id for pod in pods for slice_device in pod.of("hca")}) == 2
     given = [config["opaque"]["parameters"] for config in _configs(site, namespace)]
     assert [device["interface"]["addresses"] for device in given] == [
         ["192.168.0.2/24"],
@@ -169,7 +171,7 @@ def test_shared_device_serves_rdma_and_ipoib_pods(
     site.apply("aks-infiniband/ipoib", namespace)
 
     for pods in decisions(site, 4, namespace):
-        assert len({offer.id for pod in pods for offer in pod.of("hca")}) == 2
+        assert len({slice_device.id for pod in pods for slice_device in pod.of("hca")}) == 2
     results = [
         claim["status"]["allocation"]["devices"]["results"] for claim in site.claims(namespace)
     ]
@@ -196,7 +198,7 @@ def test_training_has_four_gpus_of_node_0_and_nics_of_the_requested_node(
     for pod in (*scheduled, *chosen):
         assert values(pod.of("gpu"), NUMA) == [0] * 4
         assert values(pod.of("nic"), NUMA) == [node] * 4
-        assert len({offer.id for _, offer in pod.devices}) == 8
+        assert len({slice_device.id for _, slice_device in pod.devices}) == 8
 
 
 def test_second_training_waits_for_the_gpus_of_the_first(site: Site) -> None:
@@ -229,7 +231,7 @@ def test_pod_has_two_gpus_and_two_nics_of_one_root_on_the_same_rails(
     scheduled, chosen = decisions(site, 2, namespace)
     assert sorted(pod.node for pod in scheduled) == sorted(nodes)
     for pod in (*scheduled, *chosen):
-        assert len({offer.attribute(ROOT) for _, offer in pod.devices}) == 1
+        assert len({slice_device.attribute(ROOT) for _, slice_device in pod.devices}) == 1
         assert values(pod.of("gpu"), "gpu.nvidia.com/index") == [0, 1]
         assert sorted(map(str, values(pod.of("nic"), "dra.net/ifName"))) == [
             "gpu0rdma0",
@@ -274,7 +276,7 @@ def test_claims_in_dranets_style_are_allocated(site: Site, name: str, devices: l
     site.apply(f"dranet-style/{name}.yaml", namespace)
 
     for pods in decisions(site, len(devices), namespace):
-        given = {offer.id for pod in pods for _, offer in pod.devices}
+        given = {slice_device.id for pod in pods for _, slice_device in pod.devices}
         assert sorted(len(pod.devices) for pod in pods) == devices
         assert len(given) == sum(devices)
         assert {driver for driver, _, _ in given} == {"dra.net"}

@@ -84,7 +84,7 @@ def test_driver_survives_an_api_outage_of_over_a_minute(
     assert is_written_once(after)
     for pod in ("train", "job", "moved", "next"):
         pods.delete(pod)
-    driver.wait_home()
+    driver.wait_restored()
 
 
 # --------------------------------------------------------------------------- slices
@@ -107,7 +107,7 @@ def test_deleted_slice_is_created_again(cluster: ControlPlane, driver: Driver, p
     pods.wait_running("next")
     pods.delete("train")
     pods.delete("next")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 # --------------------------------------------------------------------------- who only looks
@@ -127,7 +127,7 @@ def test_admin_access_pod_takes_no_nic_from_its_owner(driver: Driver, pods: Pods
     assert links_of(pods, "train") == links
     assert reason(pods, "train") == READY
     pods.delete("train")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 def test_admin_access_pod_can_outlive_the_owner_of_the_nic(driver: Driver, pods: Pods) -> None:
@@ -140,7 +140,7 @@ def test_admin_access_pod_can_outlive_the_owner_of_the_nic(driver: Driver, pods:
     assert "nic1" in links_of(pods, "monitor")
     pods.delete("train")
 
-    driver.wait_home()
+    driver.wait_restored()
     assert "nic0" in links_of(pods, "monitor")
     apply(pods, "next", "nic0")
     pods.wait_running("next")
@@ -148,7 +148,7 @@ def test_admin_access_pod_can_outlive_the_owner_of_the_nic(driver: Driver, pods:
     pods.delete("monitor")
     assert "10.100.0.5/24" in links_of(pods, "next")["nic0"]
     pods.delete("next")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 # --------------------------------------------------------------------------- force
@@ -174,12 +174,12 @@ def test_nic_is_free_after_claim_and_pod_are_force_deleted(
     pods.wait_running("next")
     assert "10.100.0.5/24" in links_of(pods, "next")["nic0"]
     pods.delete("next")
-    driver.wait_home()
+    driver.wait_restored()
     wait_until("the records to be dropped", lambda: not records(driver))
     apply(pods, "train", "nic0")  # names of before, other UIDs
     pods.wait_running("train")
     pods.delete("train")
-    driver.wait_home()
+    driver.wait_restored()
 
 
 # --------------------------------------------------------------------------- parts

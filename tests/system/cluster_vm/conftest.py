@@ -108,7 +108,7 @@ def rails(installed: Machine) -> Iterator[list[str]]:
     checked(node, "sh", "-ec", JOIN, "-", *arguments)
     installed.settle()
     yield sorted(addresses)
-    installed.wait_home()
+    installed.wait_restored()
     checked(node, "sh", "-ec", PART, "-", *arguments)
     installed.settle()
 

@@ -121,7 +121,7 @@ def test_jobset_workers_reduce_over_their_nics(
     assert all("sum of all ranks: 3.0" in log for log in logs)
     wait_until("the JobSet to be completed", lambda: _completed(pods), LIMIT_S)
     running.end("jobsets")
-    installed.wait_home()
+    installed.wait_restored()
     assert sent(installed.node, rails) - before > 4 * MIB
 
 
@@ -146,7 +146,7 @@ def test_leaderworkerset_pods_have_a_gpu_and_nic_pair_each(
         wait_until(f"output of {name}", partial(_says, pods, name, NIC), LIMIT_S)
         assert "LWS_LEADER_ADDRESS=serve-0.serve." in pods.logs(name)
     running.end("leaderworkersets", "statefulsets")
-    installed.wait_home()
+    installed.wait_restored()
 
 
 def _says(pods: Pods, pod: str, text: str) -> bool:
@@ -176,7 +176,7 @@ def test_kueue_admits_a_job_when_quota_is_free(
     assert all(f"{NIC}=" in log for log in logs)
     wait_until("the second job to run", lambda: len(running.names()) == 4, LIMIT_S)
     running.end()
-    installed.wait_home()
+    installed.wait_restored()
 
 
 def names_of(running: jobs.Running, number: int) -> list[str]:
@@ -213,7 +213,7 @@ def test_ray_workers_have_a_gpu_and_nic_pair_each(
     assert all(("worker" in name) == bool(devices) for name, devices in held.items())
     wait_until("the Ray cluster to be ready", lambda: _ready_workers(pods) == 2, LIMIT_S)
     running.end("rayclusters")
-    installed.wait_home()
+    installed.wait_restored()
 
 
 def _ready_workers(pods: Pods) -> int:

@@ -102,9 +102,9 @@ class Machine:
             "sysctl": checked(self.node, "sh", "-c", SYSCTLS).splitlines(),
         }
 
-    def wait_home(self) -> None:
+    def wait_restored(self) -> None:
         """Return once the node is as remembered."""
         try:
-            wait_until("the NICs to be home", lambda: self.state() == self._before)
+            wait_until("the NICs to be restored", lambda: self.state() == self._before)
         except TimeoutError as error:
             raise AssertionError(changes(self._before, self.state())) from error

@@ -107,7 +107,7 @@ def cases(cluster: ControlPlane, daemons: Daemons, installed: Machine) -> Iterat
         checked(node, "sh", "-c", dranet_nics.DELETE)
         checked(node, "sh", "-c", 'kill "$0"', process)
         daemons.set_arguments(before)
-    installed.wait_home()
+    installed.wait_restored()
     installed.wait_published()
 
 

@@ -44,7 +44,7 @@ def test_pod_gets_two_vfs_of_one_numa_node(installed: Machine, pods: Pods) -> No
         assert int(numa) == fact[NUMA]
         assert f" {name}: " not in on_node
     pods.delete("train")
-    installed.wait_home()
+    installed.wait_restored()
     installed.wait_published()
 
 
@@ -86,7 +86,7 @@ def test_rdma_device_is_only_in_its_pod(installed: Machine, pods: Pods) -> None:
         "plugin or shim has it open"
     )
     pods.delete("near")
-    installed.wait_home()
+    installed.wait_restored()
 
 
 def test_unprivileged_user_uses_rdma_between_pods(installed: Machine, pods: Pods) -> None:

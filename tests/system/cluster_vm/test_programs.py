@@ -101,7 +101,7 @@ def test_collectives_of_two_workers_use_their_nics_and_print_a_result(
     assert [result["all_gather_gb_s"], result["all_reduce_gb_s"]] == list(map(float, rows[-1][1:]))
     assert result["all_gather_gb_s"] > 0
     running.end()
-    installed.wait_home()
+    installed.wait_restored()
     # 23 rounds of each size; an all-gather sends half of the buffer from each rank.
     assert sent(installed.node, rails) - before > 23 * 5 * MIB
 
@@ -131,7 +131,7 @@ def test_training_prints_the_mfu_of_its_step_time(
     table = subprocess.run(compare, check=True, capture_output=True, text=True).stdout
     assert f"| MFU | {result['mfu_percent']} % | {result['mfu_percent']} % | 0.00 % |" in table
     running.end("mpijobs")
-    installed.wait_home()
+    installed.wait_restored()
     # Each of 6 steps reduces the gradients: 4 bytes a parameter from each rank.
     assert sent(installed.node, rails) - before > 6 * 4 * result["parameters"]
 
@@ -150,7 +150,7 @@ def test_mpi_uses_verbs_on_the_claimed_nics(
     assert result["ranks"] == 2
     assert min(result.values()) > 0
     running.end("mpijobs")
-    installed.wait_home()
+    installed.wait_restored()
     # 10 rounds there and back.
     assert sent(installed.node, rails) - before > 20 * MIB
 
@@ -167,5 +167,5 @@ def test_storage_client_uses_rdma_on_the_claimed_nics(
 
     assert re.search(r"^ +WRITE: bw=.*io=8192KiB", log, re.MULTILINE), log
     running.end()
-    installed.wait_home()
+    installed.wait_restored()
     assert sent(installed.node, rails) - before > 8 * MIB

@@ -37,7 +37,7 @@ def test_pods_have_their_nics_after_a_node_reset(installed: Machine, pods: Pods)
     assert sorted(installed.devices()) == sorted(installed.functions)
     for pod in ("train", "near"):
         pods.delete(pod)
-    installed.wait_home()
+    installed.wait_restored()
     installed.wait_published()
 
 

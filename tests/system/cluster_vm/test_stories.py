@@ -113,12 +113,12 @@ class Story:
         return verdicts()
 
     def end(self) -> None:
-        """Delete what made the pods; return once the pods are gone, and their NICs home."""
+        """Delete what made the pods; return once the pods are gone, and their NICs restored."""
         space = f"--namespace={self.pods.namespace}"
         self._cluster.kubectl("delete", space, CONTROLLERS, "--all", "--cascade=orphan")
         self.pods.api.delete(f"{NAMESPACES}/{self.pods.namespace}/pods", grace_s=1)
         wait_until("all pods to be gone", lambda: not self._pods(), POD_TIMEOUT_S)
-        self._machine.wait_home()
+        self._machine.wait_restored()
 
     def _pods(self) -> list[Object]:
         items: list[Object] = self.pods.api.get(f"{NAMESPACES}/{self.pods.namespace}/pods")["items"]
@@ -198,8 +198,8 @@ def test_kubectl_dranet_shows_allocated_and_free_devices(
     nics = {name for name, facts in installed.functions.items() if facts in worker.nics}
 
     assert plugin.text("free", "box") == "2 of 4 GPU+NIC pairs are left on node box\n"
-    held = {device["device"]: device["holders"] for device in _held(plugin)}
-    assert held == {name: [pod] for name in worker.gpus | nics}
+    found = {device["device"]: device["consumers"] for device in _allocated(plugin)}
+    assert found == {name: [pod] for name in worker.gpus | nics}
     nodes, _, devices = plugin.text("status").partition("\n\n")
     assert re.search(r"^box +0\.1\.0\S* +yes ", nodes, re.MULTILINE), nodes
     assert devices.count(pod) == 2
@@ -211,20 +211,20 @@ def test_kubectl_dranet_shows_allocated_and_free_devices(
     plugin.text("bundle", "--file", archive)
     with tarfile.open(archive) as members:
         members.extractall(tmp_path, filter="data")
-    assert _held(plugin, "--from", tmp_path / "dranet-bundle") == _held(plugin)
+    assert _allocated(plugin, "--from", tmp_path / "dranet-bundle") == _allocated(plugin)
     assert any((tmp_path / "dranet-bundle/logs").iterdir())
 
 
-def _held(plugin: Plugin, *source: str | Path) -> list[Object]:
+def _allocated(plugin: Plugin, *source: str | Path) -> list[Object]:
     """Return the devices of the node that pods hold, by `status`."""
     (node,) = plugin.document("status", *source)["nodes"]
-    return [device for device in node["devices"] if device["state"] == "held"]
+    return [device for device in node["devices"] if device["state"] == "allocated"]
 
 
 def _check_topology(plugin: Plugin, pod: str, picture: Path) -> None:
     """Look whether GPUs and NICs of a pod are at one root, in the matrix and in the picture."""
     topology = plugin.document("topology", "box", "--svg", picture)
-    labels = [device["label"] for device in topology["devices"] if device["holders"] == [pod]]
+    labels = [device["label"] for device in topology["devices"] if device["consumers"] == [pod]]
     assert sorted(label[:3] for label in labels) == ["GPU", "GPU", "NIC", "NIC"]
     found = {topology["relations"][row][column] for row in labels for column in labels}
     assert found == {"X", "ROOT"}

@@ -37,7 +37,7 @@ def test_vf_and_rdma_device_moved_by_dranet_are_restored(
     apply(pods, "train", nic)
     pods.wait_running("train")
     dranet.move(node, pods, "train", nic, address, hca)
-    dranet.tell(pods, "train", nic, address, str(facts["dra.net/mac"]))
+    dranet.write_device_status(pods, "train", nic, address, str(facts["dra.net/mac"]))
     wait_until("its link-local address", lambda: "fe80:" in str(links_of(pods, "train")[nic]))
     given = links_of(pods, "train")
     assert address in given[nic]
@@ -50,7 +50,7 @@ def test_vf_and_rdma_device_moved_by_dranet_are_restored(
     assert links_of(pods, "train") == given
     assert hca not in rdma.links(node)
     pods.delete("train")
-    wait_until("the RDMA device to be home", lambda: rdma.links(node) == links)
+    wait_until("the RDMA device to be restored", lambda: rdma.links(node) == links)
     wait_until("its address", lambda: address in checked(node, "ip", "addr"))
     wait_until("its record to be dropped", lambda: not row(daemons, device))
     installed.settle()

@@ -35,14 +35,14 @@ def test_hardware_is_restored_after_pods_end_without_the_driver(
     for pod in names:
         pods.begin_deletion(pod)
     for device in devices:
-        wait_until(f"{device} to be home", partial(_is_on_node, installed, device))
+        wait_until(f"{device} to be restored", partial(_is_on_node, installed, device))
     for pod in names:
         assert pods.get(pod) is not None  # the kubelet cannot give its claim back
     daemons.install()
 
     for pod in names:
         pods.wait_gone(pod)
-    installed.wait_home()
+    installed.wait_restored()
     installed.wait_published()
 
 

@@ -19,7 +19,7 @@ from tests.system.cluster_vm.machine import Machine
 from tests.system.cluster_vm.plugin import Plugin
 
 # The links and RDMA devices of an emulated machine have no speed that means anything.
-BARS = (
+THRESHOLDS = (
     *("tcp=0.001", "write=0", "latency=10000000", "loss=5"),
     *("all-gather=0", "all-reduce=0"),
 )
@@ -62,14 +62,14 @@ def verified(
 
 def command(pod: Path, *arguments: str) -> list[str]:
     """Return the words of a command line: two pods on the one node of the cluster, one NIC each."""
-    bars = [word for bar in BARS for word in ("--bar", bar)]
+    thresholds = [word for threshold in THRESHOLDS for word in ("--threshold", threshold)]
     return [
         "verify",
         "--nodes=box,box",
         "--nics=1",
         "--class=verified",
         f"--pod={pod}",
-        *bars,
+        *thresholds,
         *arguments,
     ]
 
@@ -98,7 +98,7 @@ def test_verify_reports_two_pods(
     assert "2 of 2 pods are ready" in done.stderr
     assert ET.parse(svg).getroot().tag.endswith("svg")
     assert left(cluster) == []
-    installed.wait_home()
+    installed.wait_restored()
 
 
 def test_interrupted_verification_leaves_no_objects(
@@ -114,4 +114,4 @@ def test_interrupted_verification_leaves_no_objects(
 
     assert running.returncode == 130, errors
     assert left(cluster) == []
-    installed.wait_home()
+    installed.wait_restored()

@@ -1,6 +1,6 @@
 """The contract of the Kernel protocol, tested on the kernel in memory and on the real kernel.
 
-Both kernels run the same tests. What only hardware shows (IFLA_PARENT_DEV_NAME, the way home of a
+Both kernels run the same tests. What only hardware shows (IFLA_PARENT_DEV_NAME, the return of a
 physical link whose namespace died) is tested in the node in a box.
 """
 

@@ -15,7 +15,7 @@ from dra_shim.discovery.notices import Notice
 from dranet_nri.component.threads import in_thread
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.state.tcx import PrivilegedFacts
+from dranet_nri.state.privileged_facts import PrivilegedFacts
 from tests.capability import lacking
 from tests.fakes.host import FakeHost
 from tests.system.kernel.namespaces import open_netns
@@ -159,7 +159,7 @@ class Watched:
     async def look(
         self, *, whole: bool = False, privileged: PrivilegedFacts = NOTHING
     ) -> HostFacts:
-        return await in_thread(lambda: self._host.scan(full=whole, tcx=privileged))
+        return await in_thread(lambda: self._host.scan(full=whole, privileged_facts=privileged))
 
     async def until(self, holds: Callable[[HostFacts], bool]) -> HostFacts:
         """Scan after each event until the condition holds; the timeout of the test bounds it."""

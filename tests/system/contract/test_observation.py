@@ -98,12 +98,12 @@ def test_multipath_route_names_the_links_of_other_nexthops(world: World, session
     world.add_link("eth2")
     second = AddAddress(Ns.HOST, "eth2", Address("10.2.0.5/24"))
     apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
-    legs = (NextHop("10.0.0.1"), NextHop("10.2.0.1", weight=2, device="eth2"))
+    nexthops = (NextHop("10.0.0.1"), NextHop("10.2.0.1", weight=2, device="eth2"))
 
-    session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=legs)))
+    session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=nexthops)))
 
     hops = (NextHop("10.0.0.1", device="eth1"), NextHop("10.2.0.1", weight=2))
-    assert [route.nexthops for route in on_host(session).routes] == [legs]
+    assert [route.nexthops for route in on_host(session).routes] == [nexthops]
     assert [route.nexthops for route in on_host(session, "eth2").routes] == [hops]
 
 

@@ -345,7 +345,7 @@ def test_rdma_device_returns_when_its_namespace_is_deleted(movable: Bench) -> No
         doomed.session.apply(RenameRdma(Ns.POD, link.index, "hca0"))
         movable.fabric.unlink(doomed.pod)
         held = movable.seen(link)
-    wait_until("the device to come home", lambda: movable.seen(link).host)
+    wait_until("the device to be restored", lambda: movable.seen(link).host)
 
     assert held.host == (), "a namespace that is held lives on"
     assert movable.seen(link).host == (replace(link, name="hca0"),)

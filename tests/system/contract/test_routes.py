@@ -38,10 +38,12 @@ def beside(world: World, session: Session) -> Session:
     return session
 
 
-def legs(session: Session, name: str) -> list[set[tuple[str, str]]]:
-    """Return gateway and other device of the legs of each route through a link of the host."""
+def nexthops(session: Session, name: str) -> list[set[tuple[str, str]]]:
+    """Return gateway and other device of the next hops of each route through a link of the host."""
     routes = on_host(session, name).routes
-    return [{(leg.gateway, leg.device) for leg in nexthops_of(route)} for route in routes]
+    return [
+        {(nexthop.gateway, nexthop.device) for nexthop in nexthops_of(route)} for route in routes
+    ]
 
 
 @pytest.mark.parametrize("tos", [0, 16])
@@ -54,8 +56,8 @@ def test_host_route_coexists_with_an_equal_one_of_another_link(
         route = Route("10.1.0.0/16", gateway, scope=scope, metric=1024, tos=tos)
         apply(beside, *2 * (AddRoute(Ns.HOST, name, route),))
 
-    assert legs(beside, "eth1") == [{(gateways[0], "")}]
-    assert legs(beside, "eth2") == [{(gateways[1], "")}]
+    assert nexthops(beside, "eth1") == [{(gateways[0], "")}]
+    assert nexthops(beside, "eth2") == [{(gateways[1], "")}]
 
 
 def test_host_routes_of_one_link_coexist(beside: Session) -> None:
@@ -63,7 +65,7 @@ def test_host_routes_of_one_link_coexist(beside: Session) -> None:
 
     apply(beside, *(AddRoute(Ns.HOST, "eth1", route) for route in 2 * routes))
 
-    assert legs(beside, "eth1") == [{("10.0.0.1", "")}, {("10.0.0.2", "")}]
+    assert nexthops(beside, "eth1") == [{("10.0.0.1", "")}, {("10.0.0.2", "")}]
 
 
 def test_ipv6_routes_with_gateways_and_equal_metric_are_merged(beside: Session) -> None:
@@ -73,7 +75,7 @@ def test_ipv6_routes_with_gateways_and_equal_metric_are_merged(beside: Session) 
     for _ in range(2):
         apply(beside, AddRoute(Ns.HOST, "eth1", first), AddRoute(Ns.HOST, "eth2", second))
 
-    assert legs(beside, "eth1") == [{("2001:db8::1", ""), ("2001:db8:2::1", "eth2")}]
+    assert nexthops(beside, "eth1") == [{("2001:db8::1", ""), ("2001:db8:2::1", "eth2")}]
 
 
 def test_ipv6_routes_without_gateways_stay_separate(beside: Session) -> None:
@@ -82,7 +84,7 @@ def test_ipv6_routes_without_gateways_stay_separate(beside: Session) -> None:
     for _ in range(2):
         apply(beside, AddRoute(Ns.HOST, "eth1", route), AddRoute(Ns.HOST, "eth2", route))
 
-    assert legs(beside, "eth1") == legs(beside, "eth2") == [{("", "")}]
+    assert nexthops(beside, "eth1") == nexthops(beside, "eth2") == [{("", "")}]
 
 
 @pytest.mark.parametrize(("name", "gateway"), [("eth1", "10.0.0.1"), ("eth2", "10.2.0.1")])
@@ -98,8 +100,11 @@ def test_partial_ipv4_multipath_route_becomes_complete(
     apply(beside, AddRoute(Ns.HOST, "eth1", other), AddRoute(Ns.HOST, name, part))
     apply(beside, *2 * (AddRoute(Ns.HOST, "eth1", whole),))
 
-    assert legs(beside, "eth1") == [{("10.0.0.9", "")}, {("10.0.0.1", ""), ("10.2.0.1", "eth2")}]
-    assert legs(beside, "eth2") == [{("10.0.0.1", "eth1"), ("10.2.0.1", "")}]
+    assert nexthops(beside, "eth1") == [
+        {("10.0.0.9", "")},
+        {("10.0.0.1", ""), ("10.2.0.1", "eth2")},
+    ]
+    assert nexthops(beside, "eth2") == [{("10.0.0.1", "eth1"), ("10.2.0.1", "")}]
 
 
 def test_slots_of_pod_routes_are_listed(world: World, pod: NetnsId, session: Session) -> None:
@@ -145,20 +150,20 @@ def test_multipath_route_survives_a_nexthop_that_is_down(world: World, session: 
     world.add_link("eth2")
     second = AddAddress(Ns.HOST, "eth2", Address("10.2.0.5/24"))
     apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
-    legs = (NextHop("10.0.0.1"), NextHop("10.2.0.1", device="eth2"))
-    session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=legs)))
+    nexthops = (NextHop("10.0.0.1"), NextHop("10.2.0.1", device="eth2"))
+    session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=nexthops)))
 
     session.apply(SetDown(Ns.HOST, index(session)))
 
-    assert [route.nexthops for route in on_host(session).routes] == [legs]
+    assert [route.nexthops for route in on_host(session).routes] == [nexthops]
 
 
 def test_ipv4_multipath_route_is_deleted_with_a_nexthop(world: World, session: Session) -> None:
     world.add_link("eth2")
     second = AddAddress(Ns.HOST, "eth2", Address("10.2.0.5/24"))
     apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
-    legs = (NextHop("10.0.0.1"), NextHop("10.2.0.1", device="eth2"))
-    session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=legs)))
+    nexthops = (NextHop("10.0.0.1"), NextHop("10.2.0.1", device="eth2"))
+    session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=nexthops)))
 
     move_in(session)
 
@@ -169,8 +174,8 @@ def test_ipv6_multipath_route_gets_its_nexthop_back(world: World, session: Sessi
     world.add_link("eth2")
     second = AddAddress(Ns.HOST, "eth2", replace(V6, cidr="2001:db8:2::5/64"))
     apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
-    legs = (NextHop("2001:db8::1"), NextHop("2001:db8:2::1", device="eth2"))
-    route = Route("2001:db8:1::/48", metric=7, nexthops=legs)
+    nexthops = (NextHop("2001:db8::1"), NextHop("2001:db8:2::1", device="eth2"))
+    route = Route("2001:db8:1::/48", metric=7, nexthops=nexthops)
     session.apply(AddRoute(Ns.HOST, "eth1", route))
     move_in(session)
     assert [r.gateway for r in on_host(session, "eth2").routes] == ["2001:db8:2::1"]
@@ -178,4 +183,4 @@ def test_ipv6_multipath_route_gets_its_nexthop_back(world: World, session: Sessi
 
     session.apply(AddRoute(Ns.HOST, "eth1", route))
 
-    assert [set(route.nexthops) for route in on_host(session).routes] == [set(legs)]
+    assert [set(route.nexthops) for route in on_host(session).routes] == [set(nexthops)]

@@ -41,8 +41,8 @@ def test_disabled_programs_are_attached_again_in_order(world: World, session: Se
         assert programs(session) == ()
     move_in(session)
     assert session.tcx(Ns.POD, in_pod(session).link.index) == ()
-    home = MoveLink(Ns.POD, in_pod(session).link.index, Ns.HOST, "eth1", LinkSettings())
-    apply(session, home)
+    back = MoveLink(Ns.POD, in_pod(session).link.index, Ns.HOST, "eth1", LinkSettings())
+    apply(session, back)
 
     for program in (*before, *before):
         apply(session, AttachTcx(Ns.HOST, "eth1", program))
@@ -56,8 +56,8 @@ def test_move_keeps_tcx_programs(world: World, session: Session) -> None:
     move_in(session)
     assert session.tcx(Ns.POD, in_pod(session).link.index) == before
 
-    home = MoveLink(Ns.POD, in_pod(session).link.index, Ns.HOST, "eth1", LinkSettings())
-    apply(session, home)
+    back = MoveLink(Ns.POD, in_pod(session).link.index, Ns.HOST, "eth1", LinkSettings())
+    apply(session, back)
     assert programs(session) == before
 
 

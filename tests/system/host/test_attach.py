@@ -3,7 +3,7 @@
 import pytest
 
 from tests.box.attach import (
-    assert_home,
+    assert_restored,
     cycle,
     test_container_has_its_metadata_and_environment,
     test_container_that_lists_a_cdi_id_twice_starts,
@@ -22,7 +22,7 @@ from tests.box.cri import Cri
 from tests.box.nics import Nic
 from tests.box.plugin import Plugin
 from tests.box.waiting import wait_until
-from tests.prove.soak import IDLE_THREADS, Held, held, is_flat
+from tests.prove.soak import IDLE_THREADS, ProcessResources, is_flat, process_resources
 
 __all__ = [
     "test_container_has_its_metadata_and_environment",
@@ -44,11 +44,11 @@ __all__ = [
 def test_fifty_cycles_leave_the_host_and_the_plugin_unchanged(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
-    scanned: list[Held] = []
+    scanned: list[ProcessResources] = []
     for _ in range(5):
         cycle(cri, nics[:2], rounds=10)
-        wait_until("threads to end", lambda: held(plugin.pid).threads <= IDLE_THREADS)
-        scanned.append(held(plugin.pid))
+        wait_until("threads to end", lambda: process_resources(plugin.pid).threads <= IDLE_THREADS)
+        scanned.append(process_resources(plugin.pid))
 
-    assert_home(before)
+    assert_restored(before)
     assert is_flat(scanned), scanned

@@ -5,7 +5,7 @@ test_crash.py plays such rows with a runtime of the tests' own, and hack/prove a
 
 import pytest
 
-from tests.box.attach import NO_SPEC, assert_home, remove, start_pod
+from tests.box.attach import NO_SPEC, assert_restored, remove, start_pod
 from tests.box.claims import release
 from tests.box.crash import end, end_pod_and_die, run_pod_and_die, start_whole
 from tests.box.cri import Cri, CriError
@@ -45,7 +45,7 @@ def test_attach_of_a_killed_plugin_is_completed_by_the_next_one(
     start_whole(cri, absent, pod, claim, nics[:2])
 
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_undo_of_a_killed_plugin_is_completed_by_the_next_one(
@@ -60,12 +60,12 @@ def test_undo_of_a_killed_plugin_is_completed_by_the_next_one(
         cri.create_container(pod, spec=claim.spec())
 
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.parametrize(
     "word",
-    [pytest.param("from pod to host", marks=pytest.mark.every_runtime), "about to record home"],
+    [pytest.param("from pod to host", marks=pytest.mark.every_runtime), "about to record restored"],
 )
 def test_detach_of_a_killed_plugin_is_completed_by_the_next_one(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object], word: str
@@ -73,10 +73,10 @@ def test_detach_of_a_killed_plugin_is_completed_by_the_next_one(
     end_pod_and_die(cri, nics[:1], word, 1)
 
     absent.start()
-    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
+    wait_until("the NIC to be restored", lambda: status("nic0")["state"] == "restored")
 
     release("crashing-uid")
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.parametrize("word", ["about to forget the claim", "removed attachments/"])
@@ -96,4 +96,4 @@ def test_plugin_killed_during_the_removal_of_a_record_leaves_none(
     wait_until("the claim to be forgotten", lambda: not list(RUN.glob("attachments/*.json")))
 
     assert nics[0].name in ip("-o", "link")
-    assert_home(before)
+    assert_restored(before)

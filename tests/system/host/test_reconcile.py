@@ -12,7 +12,7 @@ import pytest
 
 from tests.box.attach import (
     NO_SPEC,
-    assert_home,
+    assert_restored,
     cdi_of,
     container_once_open,
     links_in,
@@ -113,7 +113,7 @@ def test_pod_deleted_while_the_plugin_is_down_leaves_no_record_and_no_open_gate(
     until_forgotten("deleted")
     assert not is_open("deleted")
     remove(cri, assert_usable(cri, "next", spare))
-    assert_home(whole)
+    assert_restored(whole)
 
 
 def test_sandbox_recreated_while_the_plugin_is_down_gets_the_returned_nic(
@@ -136,13 +136,13 @@ def test_sandbox_recreated_while_the_plugin_is_down_gets_the_returned_nic(
     container = container_once_open(cri, new, claim.spec())
     assert spare.cidr in links_in(cri, container)[spare.name]
     remove(cri, new)
-    assert_home(whole)
+    assert_restored(whole)
 
 
 def test_second_instance_waits_and_takes_over_when_the_first_dies(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
-    second = Plugin("--sweep", "0.5")
+    second = Plugin("--resync-period", "0.5")
     pod, container = start_pod(cri, "early", nics[:1])
     served = plugin.log().count("serving")
     try:
@@ -158,7 +158,7 @@ def test_second_instance_waits_and_takes_over_when_the_first_dies(
         later = assert_usable(cri, "later", nics[2])
         for sandbox in (pod, other, later):
             remove(cri, sandbox)
-        assert_home(before)
+        assert_restored(before)
     finally:
         second.stop()
 
@@ -187,7 +187,7 @@ def test_runtime_that_delays_plugins_during_a_container_stop_is_logged(
     assert (LATE_LIST in absent.since()) is delays
     remove(cri, assert_usable(cri, "after", nics[0]))
     remove(cri, leisurely)
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.every_runtime
@@ -204,14 +204,14 @@ def test_nics_of_pods_lost_by_the_runtime_are_restored(
     with forgetful_disk():
         runtime.start(runtime.options)
 
-        until_phase("lost", "home")
+        until_phase("lost", "restored")
 
         assert nics[0].cidr in ip("addr", "show", nics[0].name)
         assert not is_open("lost")
         runtime.stop()
     runtime.start(runtime.options)
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 @contextmanager
@@ -264,14 +264,14 @@ def test_nic_renamed_and_addressed_by_its_pod_stays_there_and_is_restored(
     assert is_open("renamed")
     assert "mine" in links_in(cri, container)
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def wait_swept(plugin: Plugin) -> None:
     """Return after one more resync of the plugin."""
     stray = Path("/var/run/cdi/dra.net-stray.json")
     stray.write_text("{}")
-    wait_until("a sweep", lambda: not stray.exists())
+    wait_until("a reconcile", lambda: not stray.exists())
 
 
 def test_nic_renamed_on_the_host_is_refused_until_it_has_its_name(
@@ -288,7 +288,7 @@ def test_nic_renamed_on_the_host_is_refused_until_it_has_its_name(
     container = cri.run_container(pod, spec=claim.spec())
     assert spare.cidr in links_in(cri, container)[spare.name]
     remove(cri, pod)
-    assert_home(whole)
+    assert_restored(whole)
 
 
 def test_nic_deleted_in_its_pod_closes_the_gate_until_a_new_one_appears(
@@ -308,7 +308,7 @@ def test_nic_deleted_in_its_pod_closes_the_gate_until_a_new_one_appears(
     again = cri.run_container(pod, "again", spec)
     assert spare.cidr in links_in(cri, again)[spare.name]
     remove(cri, pod)
-    assert_home(whole)
+    assert_restored(whole)
 
 
 def test_nic_deleted_permanently_leaves_no_record_and_no_namespace(
@@ -325,7 +325,7 @@ def test_nic_deleted_permanently_leaves_no_record_and_no_namespace(
     wait_until("the namespace to be let go", lambda: not held_namespaces(plugin))
     plug()
     remove(cri, assert_usable(cri, "heir", spare))
-    assert_home(whole)
+    assert_restored(whole)
 
 
 def test_nic_removed_from_its_pod_by_hand_is_attached_again(
@@ -341,7 +341,7 @@ def test_nic_removed_from_its_pod_by_hand_is_attached_again(
     )
     wait_until("the gate to be open", lambda: is_open("plundered"))
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_nic_with_a_taken_name_is_restored_after_the_name_is_free(
@@ -358,7 +358,7 @@ def test_nic_with_a_taken_name_is_restored_after_the_name_is_free(
     plugin.start()  # the namespace is gone, and the NIC is on the host
     ip("link", "del", nics[0].name, "type", "bridge")
     until_forgotten("ousted")
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_foreign_link_of_the_same_name_is_unchanged_after_the_loss_of_the_nic(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.attach import NO_SPEC, assert_home, cdi_of, links_in, plugin, remove, start_pod
+from tests.box.attach import NO_SPEC, assert_restored, cdi_of, links_in, plugin, remove, start_pod
 from tests.box.claims import allocate, release, shim
 from tests.box.cri import ContainerSpec, Cri, CriError
 from tests.box.nics import Nic, ip
@@ -70,7 +70,7 @@ def test_unwritable_records_refuse_the_pod_with_the_reason(
     claim = claimed("unwritten", nics[0])
     with unwritable():
         refused(cri, "unwritten", reason)
-        assert_home(before)
+        assert_restored(before)
         assert not is_open("unwritten")
 
     pod = cri.run_pod("unwritten")
@@ -78,7 +78,7 @@ def test_unwritable_records_refuse_the_pod_with_the_reason(
     container = cri.run_container(pod, spec=claim.spec())
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 @UNWRITABLE
@@ -93,13 +93,13 @@ def test_unwritable_records_do_not_prevent_the_restore_of_an_ended_pod(
     pod, _ = start_pod(cri, "ending", nics[:1])
     with unwritable():
         remove(cri, pod)
-        assert_home(before)
+        assert_restored(before)
         assert not is_open("ending")
         assert reason in small.log()
 
     until_forgotten("ending")
     remove(cri, assert_usable(cri, "after", nics[0]))
-    assert_home(before)
+    assert_restored(before)
 
 
 # ------------------------------------------------------------------- no record can be read
@@ -165,7 +165,7 @@ def test_unreadable_allocation_refuses_only_its_pod_until_it_is_rewritten(
     again = assert_usable(cri, "torn", nics[0])
     for pod in (again, other):
         remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.parametrize("damage", [truncated, garbled])
@@ -191,7 +191,7 @@ def test_unreadable_attachment_after_a_restart_loses_no_nic(
     remove(cri, pod)
     remove(cri, other)
     until_forgotten("torn")
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_attachment_of_a_newer_version_refuses_its_pod_until_that_version_runs(
@@ -218,7 +218,7 @@ def test_attachment_of_a_newer_version_refuses_its_pod_until_that_version_runs(
     plugin.start()
     wait_until("the gate to be open", lambda: is_open("ahead"))
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_attachment_corrupted_at_run_time_is_rewritten(
@@ -238,7 +238,7 @@ def test_attachment_corrupted_at_run_time_is_rewritten(
     assert exists_unchanged(record_of("torn"), content)
     remove(cri, pod)
     remove(cri, other)
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.every_runtime
@@ -257,7 +257,7 @@ def test_nic_with_a_lost_record_is_restored_under_its_own_name(
 
     until_phase("adopted", "attached")
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_allocation_of_an_earlier_boot_is_refused_until_it_is_prepared_again(
@@ -275,4 +275,4 @@ def test_allocation_of_an_earlier_boot_is_refused_until_it_is_prepared_again(
     pod = assert_usable(cri, "rebooted", nics[0])
     remove(cri, pod)
     release(pod.uid)
-    assert_home(before)
+    assert_restored(before)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.box.attach import (
     NO_SPEC,
-    assert_home,
+    assert_restored,
     container_once_open,
     links_in,
     remove,
@@ -28,7 +28,7 @@ from tests.box.waiting import wait_until
 Words = tuple[str, ...]
 
 INTO_THE_POD = ("move link", "from host to pod as nic0")
-HOME = ("move link", "from pod to host as nic0")
+MOVE_BACK = ("move link", "from pod to host as nic0")
 ROOMY = Options(request_timeout_s=10)  # two seconds for the answer's way, where 2 leave 0.4
 
 
@@ -47,7 +47,7 @@ def faulty(cri: Cri) -> Iterator[FaultyPlugin]:
 @pytest.fixture
 def frequent_resync(cri: Cri) -> Iterator[FaultyPlugin]:
     """Return a plugin that verifies every pod each second."""
-    yield from serving(cri, FaultyPlugin("--sweep", "1"))
+    yield from serving(cri, FaultyPlugin("--resync-period", "1"))
 
 
 def serving(cri: Cri, plugin: FaultyPlugin) -> Iterator[FaultyPlugin]:
@@ -122,7 +122,7 @@ def test_slow_attach_is_accepted_and_completed_behind_the_gate(
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_container_without_a_gate_waits_for_a_slow_attach(
@@ -135,7 +135,7 @@ def test_container_without_a_gate_waits_for_a_slow_attach(
             cri.create_container(pod)
     assert_still_connected(faulty)
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_pod_with_a_hung_attach_can_be_ended_and_its_nic_is_restored_later(
@@ -148,12 +148,12 @@ def test_pod_with_a_hung_attach_can_be_ended_and_its_nic_is_restored_later(
         wait_hung(faulty, "nic0", "add address")
         assert_others_work(cri, nics[1])
         assert hang.steps
-    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
+    wait_until("the NIC to be restored", lambda: status("nic0")["state"] == "restored")
 
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
     release("stuck-uid")
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_next_sandbox_gets_the_nic_of_a_hung_attach(
@@ -171,7 +171,7 @@ def test_next_sandbox_gets_the_nic_of_a_hung_attach(
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert_still_connected(faulty)
     remove(cri, second)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_attach_that_fails_after_the_answer_is_undone_reported_and_retried(
@@ -193,10 +193,10 @@ def test_attach_that_fails_after_the_answer_is_undone_reported_and_retried(
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
-# --------------------------------------------------------------------------- detach and sweep
+# --------------------------------------------------------------------------- detach and reconcile
 
 
 @pytest.mark.every_runtime
@@ -204,17 +204,17 @@ def test_hung_detach_delays_neither_its_pod_nor_others(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, _ = start_pod(cri, "leaving", nics[:1])
-    with fault(*HOME) as hang:
+    with fault(*MOVE_BACK) as hang:
         end(cri, pod)
-        wait_hung(faulty, "nic0", HOME[0])
+        wait_hung(faulty, "nic0", MOVE_BACK[0])
         assert_others_work(cri, nics[1])
         assert hang.steps
-    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
+    wait_until("the NIC to be restored", lambda: status("nic0")["state"] == "restored")
 
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
     release("leaving-uid")
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(
@@ -223,15 +223,15 @@ def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(
     allocate("one", nics[:1], "two-uid", pod="two")
     allocate("other", nics[1:2], "two-uid", pod="two")
     pod = cri.run_pod("two")
-    with fault(*HOME) as hang:
+    with fault(*MOVE_BACK) as hang:
         end(cri, pod)
-        wait_until("the other NIC to be home", lambda: status("nic1")["state"] == "home")
+        wait_until("the other NIC to be restored", lambda: status("nic1")["state"] == "restored")
         assert hang.steps
-    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
+    wait_until("the NIC to be restored", lambda: status("nic0")["state"] == "restored")
 
     assert_still_connected(faulty)
     release("two-uid")
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_reconcile_that_hangs_at_one_pod_repairs_the_next(
@@ -249,11 +249,11 @@ def test_reconcile_that_hangs_at_one_pod_repairs_the_next(
         remove(cri, second)
         end(cri, first)
         assert nics[1].name in ip("-o", "link")
-    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
+    wait_until("the NIC to be restored", lambda: status("nic0")["state"] == "restored")
 
     assert_still_connected(frequent_resync)
     release("first-uid")
-    assert_home(before)
+    assert_restored(before)
 
 
 # --------------------------------------------------------------------------- the plugin's end
@@ -279,4 +279,4 @@ def test_plugin_stopped_during_a_hang_ends_and_the_next_one_completes_the_attach
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert status("nic0")["reason"] == ""
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.box.attach import assert_home, remove, start_pod
+from tests.box.attach import assert_restored, remove, start_pod
 from tests.box.claims import allocate, release, release_all
 from tests.box.cri import Cri, CriError
 from tests.box.faults import FaultyPlugin, fault
@@ -45,10 +45,10 @@ def test_pod_with_an_unlinked_namespace_returns_its_nics(
         assert hang.steps
         assert not netns.exists()
         assert nics[0].name not in ip("-o", "link")
-    until_phase("ended", "home")
+    until_phase("ended", "restored")
 
     remove(cri, pod)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_failed_stop_is_repeated_by_the_runtime_and_loses_no_nic(
@@ -75,7 +75,7 @@ def test_failed_stop_is_repeated_by_the_runtime_and_loses_no_nic(
 
     remove(cri, pod)
 
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_rejected_sandbox_leaves_nothing_in_the_runtime(
@@ -92,4 +92,4 @@ def test_rejected_sandbox_leaves_nothing_in_the_runtime(
     with Cri(f"unix://{runtime.socket}") as again:
         assert again.pods() == ()
         remove(again, assert_usable(again, "rejected", nics[0]))
-    assert_home(before)
+    assert_restored(before)

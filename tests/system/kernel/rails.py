@@ -128,7 +128,7 @@ class Rails:
         return [" ".join(line.split()) for line in text.splitlines()]
 
     def routes(self, prefix: str, pod: int | None = None) -> list[str]:
-        """Return the routes to a prefix, sorted, with their legs."""
+        """Return the routes to a prefix, sorted, with their next hops."""
         family = "-6" if ":" in prefix else "-4"
         return sorted(self.shown(f"{family} route show {prefix}", pod))
 

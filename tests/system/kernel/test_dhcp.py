@@ -95,7 +95,7 @@ def test_pod_gets_address_routes_and_mtu_and_releases_its_lease(tmp_path: Path) 
         assert "10.88.0.0/16 via 10.77.0.9 proto dhcp" in routes
         assert "10.89.0.0/16 proto dhcp scope link" in routes
         assert "10.90.0.0/16 via 10.77.0.1 proto static" in routes
-        assert host.detach(record).phase is Phase.HOME
+        assert host.detach(record).phase is Phase.RESTORED
         assert lease.address.partition("/")[0] in server.until("DHCPRELEASE")
         assert (host.shown("-d addr show nic0"), host.routes("root 0.0.0.0/0")) == before
     wait_until("the server to store the release", lambda: leases(tmp_path) == [])
@@ -153,7 +153,7 @@ def test_lease_survives_a_crash_of_the_plugin_at_any_step(
             renewed_lease = lease_of(extended(host, record, clock))
             assert renewed_lease.address == lease.address
             assert renewed_lease.since_s >= asked_s
-            assert host.detach(record).phase is Phase.HOME
+            assert host.detach(record).phase is Phase.RESTORED
             assert lease.address.partition("/")[0] in server.until("DHCPRELEASE")
             wait_until("the server to store the release", lambda: leases(tmp_path) == [])
             if is_whole:
@@ -220,7 +220,7 @@ def test_child_has_its_own_lease(tmp_path: Path) -> None:
         clock.ahead_s = lease_of(record).renew_s + 1
         asked_s = clock.boot()
         assert lease_of(extended(host, record, clock)).since_s >= asked_s
-        assert host.detach(record).phase is Phase.HOME
+        assert host.detach(record).phase is Phase.RESTORED
         server.until("DHCPRELEASE")
 
 

@@ -96,7 +96,7 @@ def test_pod_starts_with_an_unusual_answer(host: Rails, server: FakeDhcpServer, 
 
     lines = host.routes("dev net1", pod=0)
     assert [line for line in lines if "proto dhcp" in line] == sorted(routes)
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
     assert (host.shown("-d addr show nic0"), host.routes("root 0.0.0.0/0")) == before
 
 

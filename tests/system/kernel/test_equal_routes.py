@@ -19,8 +19,8 @@ def add_to_each(host: Rails, family: str, nics: range) -> None:
         host.ip(f"{family} route append {PREFIXES[family]} {way}")
 
 
-def legs(lines: list[str]) -> list[set[str]]:
-    """Return the legs of each route, and what precedes them as one more."""
+def nexthops(lines: list[str]) -> list[set[str]]:
+    """Return the next hops of each route, and what precedes them as one more."""
     return sorted(({part.strip() for part in line.split("nexthop")} for line in lines), key=sorted)
 
 
@@ -29,12 +29,12 @@ def legs(lines: list[str]) -> list[set[str]]:
 def test_routes_of_the_nics_of_one_claim_are_restored(family: str, nics: tuple[str, ...]) -> None:
     with rails(4) as host:
         add_to_each(host, family, range(4))
-        before = legs(host.routes(PREFIXES[family]))
+        before = nexthops(host.routes(PREFIXES[family]))
 
         record = host.detach(host.attach(*nics))
 
-        assert (record.phase, record.failure) == (Phase.HOME, None)
-        assert legs(host.routes(PREFIXES[family])) == before
+        assert (record.phase, record.failure) == (Phase.RESTORED, None)
+        assert nexthops(host.routes(PREFIXES[family])) == before
 
 
 @pytest.mark.parametrize("family", ["-4", "-6"])
@@ -42,13 +42,13 @@ def test_routes_of_the_nics_of_one_claim_are_restored(family: str, nics: tuple[s
 def test_routes_of_the_nics_of_two_pods_are_restored(family: str, order: tuple[int, int]) -> None:
     with rails(2, pods=2) as host:
         add_to_each(host, family, range(2))
-        before = legs(host.routes(PREFIXES[family]))
+        before = nexthops(host.routes(PREFIXES[family]))
         records = [host.attach(f"nic{number}", pod=number) for number in range(2)]
 
         ended = [host.detach(records[number]) for number in order]
 
-        assert [(record.phase, record.failure) for record in ended] == [(Phase.HOME, None)] * 2
-        assert legs(host.routes(PREFIXES[family])) == before
+        assert [(record.phase, record.failure) for record in ended] == [(Phase.RESTORED, None)] * 2
+        assert nexthops(host.routes(PREFIXES[family])) == before
 
 
 @pytest.mark.parametrize("of", ["metric 7", "metric 7 tos 0x10"])
@@ -60,7 +60,7 @@ def test_route_equal_to_that_of_the_uplink_is_restored_behind_it(of: str) -> Non
 
         record = host.detach(host.attach("nic0"))
 
-        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert (record.phase, record.failure) == (Phase.RESTORED, None)
         assert host.shown("route show 10.64.0.0/10") == before
         assert "uplink" in before[0]
 
@@ -73,7 +73,7 @@ def test_route_added_by_another_program_is_kept() -> None:
 
         record = host.detach(record)
 
-        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert (record.phase, record.failure) == (Phase.RESTORED, None)
         assert host.routes("10.64.0.0/10") == [
             "10.64.0.0/10 via 10.1.0.9 dev uplink",
             "10.64.0.0/10 via 10.5.0.1 dev nic0",
@@ -85,25 +85,25 @@ def test_multipath_route_over_two_nics_of_a_claim_is_restored(family: str) -> No
     hops = (f"nexthop via {gateway(family, n)} dev nic{n} weight {n + 1}" for n in range(3))
     with rails(3) as host:
         host.ip(f"{family} route add {PREFIXES[family]} metric 5 {' '.join(hops)}")
-        before = legs(host.routes(PREFIXES[family]))
+        before = nexthops(host.routes(PREFIXES[family]))
 
         record = host.detach(host.attach("nic0", "nic2"))
 
-        assert (record.phase, record.failure) == (Phase.HOME, None)
-        assert legs(host.routes(PREFIXES[family])) == before
+        assert (record.phase, record.failure) == (Phase.RESTORED, None)
+        assert nexthops(host.routes(PREFIXES[family])) == before
 
 
 def test_ipv6_multipath_route_gets_its_nexthop_back_while_another_is_missing() -> None:
     with rails(2, pods=2) as host:
         add_to_each(host, "-6", range(2))
-        before = legs(host.routes(PREFIXES["-6"]))
+        before = nexthops(host.routes(PREFIXES["-6"]))
         first, second = (host.attach(f"nic{number}", pod=number) for number in range(2))
 
-        assert host.detach(first).phase is Phase.HOME
+        assert host.detach(first).phase is Phase.RESTORED
         (way,) = host.routes(PREFIXES["-6"])
         assert "via fd00::1 dev nic0 metric 1024" in way
-        assert host.detach(second).phase is Phase.HOME
-        assert legs(host.routes(PREFIXES["-6"])) == before
+        assert host.detach(second).phase is Phase.RESTORED
+        assert nexthops(host.routes(PREFIXES["-6"])) == before
 
 
 def test_ipv4_multipath_route_is_restored_over_the_available_nexthops() -> None:
@@ -114,8 +114,8 @@ def test_ipv4_multipath_route_is_restored_over_the_available_nexthops() -> None:
 
         record = host.detach(first)
 
-        assert record.phase is Phase.HOME
+        assert record.phase is Phase.RESTORED
         assert record.failure is not None
         assert "route 10.64.0.0/10 without its nexthop over nic1" in record.failure.message
         assert host.routes("10.64.0.0/10") == ["10.64.0.0/10 via 10.5.0.1 dev nic0"]
-        assert host.detach(second).phase is Phase.HOME
+        assert host.detach(second).phase is Phase.RESTORED

@@ -39,6 +39,6 @@ def test_route_with_an_unreachable_gateway_is_restored(commands: list[str]) -> N
 
         record = host.detach(host.attach("nic0"))
 
-        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert (record.phase, record.failure) == (Phase.RESTORED, None)
         assert everything(host) == before
         assert any("10.6.0.1" in line or "fd06::1" in line for line in before)

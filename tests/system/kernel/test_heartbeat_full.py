@@ -15,7 +15,7 @@ from tests.capability import lacking
 from tests.unwritable import full, readonly
 
 FIRST = Heartbeat(7, 1000.0, serving=True)
-NEXT = Heartbeat(7, 123456.789, serving=False, trouble="nobody there")
+NEXT = Heartbeat(7, 123456.789, serving=False, error="nobody there")
 
 
 @pytest.fixture

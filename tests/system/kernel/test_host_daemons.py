@@ -18,7 +18,7 @@ GRAB = (
 ENSLAVE = ("link set nic0 master br0",)
 
 
-def act_when_home(
+def act_when_restored(
     host: Rails, monkeypatch: pytest.MonkeyPatch, commands: Sequence[str]
 ) -> list[Op]:
     """Let a daemon act right after a NIC moved to the host; return that move when it is done."""
@@ -57,15 +57,15 @@ def test_c20_nic_changed_by_a_daemon_at_its_return_is_restored(
         addresses, routes = owned(host), host.shown("route show 10.66.0.0/16")
         other = host.shown("-d addr show nic1")
         record = host.attach("nic0")
-        moves = act_when_home(host, monkeypatch, commands)
+        moves = act_when_restored(host, monkeypatch, commands)
 
         record = host.detach(record)
-        if record.phase is not Phase.HOME:  # an operation met another name than the plan has
+        if record.phase is not Phase.RESTORED:  # an operation met another name than the plan has
             record = host.detach(record)
 
         assert moves
         host.ip(*undo)
-        assert record.phase is Phase.HOME
+        assert record.phase is Phase.RESTORED
         assert owned(host) == addresses
         assert host.shown("route show 10.66.0.0/16") == routes
         assert host.shown("-d addr show nic1") == other

@@ -31,7 +31,7 @@ def test_ipv6_of_the_host_is_omitted_with_a_warning_in_a_pod_without_ipv6(
             "add address fd00:" in warning and "EACCES" in warning for warning in device.warnings
         )
         assert any("add route fd99::/48" in warning for warning in device.warnings)
-        assert host.detach(record).phase is Phase.HOME
+        assert host.detach(record).phase is Phase.RESTORED
         assert (host.shown("-6 addr show nic0"), host.routes("fd99::/48")) == before
 
 

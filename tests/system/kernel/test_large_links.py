@@ -195,7 +195,7 @@ def link(index: int, name: str, *attrs: bytes) -> bytes:
     return INFO.pack(0, 1, index, 0, 0) + named + b"".join(attrs)
 
 
-class Told(RtnetlinkSocket):
+class FixedDump(RtnetlinkSocket):
     """Answers every dump with these objects."""
 
     def __init__(self, *bodies: bytes) -> None:
@@ -214,7 +214,7 @@ WHOLE: Final = link(8, "eth2")
 
 
 def test_link_that_cannot_be_decoded_is_excluded_and_others_are_not() -> None:
-    bad, good = facts.links(Told(CUT, WHOLE))
+    bad, good = facts.links(FixedDump(CUT, WHOLE))
 
     assert (bad.link.name, bad.link.parent) == ("eth1", "p")
     assert bad.unreadable == "read a netlink message: EBADMSG (2 bytes, not 4)"
@@ -231,7 +231,7 @@ class Undecodable(Namespace):
 
     def links(self) -> tuple[DumpedLink, ...]:
         """Return both links."""
-        return dump_links(Told(CUT, WHOLE), "pod")
+        return dump_links(FixedDump(CUT, WHOLE), "pod")
 
 
 def test_device_beside_an_undecodable_link_is_found(node: Node) -> None:
@@ -260,7 +260,7 @@ def test_altname_list_longer_than_its_length_field_is_read(length: int) -> None:
     listed = ATTRIBUTE.pack((4 + len(names)) & 0xFFFF, IFLA_PROP_LIST) + names
     body = link(7, "eth1", listed, attribute(IFLA_PARENT_DEV_NAME, b"0000:8a:00.0\0"))
 
-    (observed,) = dump_links(Told(body), "pod")
+    (observed,) = dump_links(FixedDump(body), "pod")
 
     assert len(observed.altnames) == 600
     assert link_from(observed).parent == "0000:8a:00.0"
@@ -269,7 +269,7 @@ def test_altname_list_longer_than_its_length_field_is_read(length: int) -> None:
 
 def test_long_message_without_an_altname_list_is_read() -> None:
     (observed,) = dump_links(
-        Told(link(7, "eth1", attribute(200, bytes(65_000)), attribute(201, bytes(900)))), "pod"
+        FixedDump(link(7, "eth1", attribute(200, bytes(65_000)), attribute(201, bytes(900)))), "pod"
     )
 
     assert set(observed.attrs) == {IFLA_IFNAME, IFLA_PROP_LIST, 200, 201}

@@ -21,7 +21,7 @@ def test_c13_nic_has_the_claimed_name_and_is_restored_without_it(name: str) -> N
 
         assert record.phase is Phase.ATTACHED
         assert host.shown(f"-br link show {name}", pod=0)
-        assert host.detach(record).phase is Phase.HOME
+        assert host.detach(record).phase is Phase.RESTORED
         assert host.shown("-d link show nic0") == before
 
 
@@ -59,5 +59,5 @@ def test_c26_nics_with_one_claimed_address_are_restored_with_their_own() -> None
         for number, record in enumerate(records):
             assert record.phase is Phase.ATTACHED
             assert "00:23:00:24:8d:13" in host.shown(f"-br link show nic{number}", pod=number)[0]
-            assert host.detach(record).phase is Phase.HOME
+            assert host.detach(record).phase is Phase.RESTORED
         assert [host.shown(f"-d addr show nic{number}") for number in range(2)] == before

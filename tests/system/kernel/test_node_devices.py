@@ -76,8 +76,8 @@ class Node:
 
     def attribute(self, device: str, name: str) -> object:
         """Return an attribute of a published device."""
-        (offer,) = (ref for ref in self.resources.devices if ref.name == device)
-        return dict(offer.attributes).get(f"dra.net/{name}")
+        (slice_device,) = (ref for ref in self.resources.devices if ref.name == device)
+        return dict(slice_device.attributes).get(f"dra.net/{name}")
 
     def add(self, name: str) -> None:
         """Add a link that is up."""
@@ -88,7 +88,7 @@ class Node:
         """Move a link into the pod."""
         self.ip(f"link set dev {name} netns {self._path()}")
 
-    def bring_home(self, name: str) -> None:
+    def bring_back(self, name: str) -> None:
         """Move a link from the pod to the node."""
         self.ip(f"link set dev {name} netns {self._path(self._nsfd)}", inside=self._pod)
 
@@ -223,7 +223,7 @@ def test_link_in_a_pod_keeps_its_facts_and_is_updated_on_return(run_scenario: Pl
         }
         assert health == {"nic0": None, "other": True}
 
-        node.bring_home("nic0")
+        node.bring_back("nic0")
         node.release()
         await node.until(lambda: node.attribute("nic0", "ipv4") is None)
         assert node.names() == ["nic0", "other"]

@@ -12,7 +12,7 @@ from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink.links import RTM_GETLINK, index_of
 from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
-from dranet_nri.state.tcx import UpperKinds
+from dranet_nri.state.privileged_facts import UpperKinds
 from tests.system.kernel.namespaces import add_veth, new_netns
 
 

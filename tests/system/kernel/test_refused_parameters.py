@@ -76,4 +76,4 @@ def test_parameters_accepted_by_validation_are_accepted_by_the_kernel() -> None:
 
         assert record.phase is Phase.ATTACHED
         assert any("10.76.0.0/24" in line for line in host.shown("route", pod=0))
-        assert host.detach(record).phase is Phase.HOME
+        assert host.detach(record).phase is Phase.RESTORED

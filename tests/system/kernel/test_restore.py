@@ -117,7 +117,7 @@ def attach(host: Host) -> LinkState:
 
 
 def detach(host: Host, snapshot: LinkState) -> None:
-    """Bring the NIC home."""
+    """Restore the NIC."""
     with closing(host.kernel.session(host.netns)) as session:
         run(session, RestoreTarget(snapshot))
         assert make_plan(RestoreTarget(snapshot), session.observe(KEY, "eth1")) == ()

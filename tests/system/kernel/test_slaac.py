@@ -72,7 +72,7 @@ def test_pod_starts_with_an_advertised_address_and_accepts_later_ones(tmp_path: 
         with radvd(host, tmp_path, "2001:db8:8::/64"):  # no plugin has to run for this
             wait_until("the later prefix", lambda: usable(host, "2001:db8:8:"))
 
-        assert host.detach(record).devices[0].home
+        assert host.detach(record).devices[0].restored
         assert (host.shown("-d addr show nic0"), host.routes("root ::/0")) == before
         assert host.read_sysctl("net.ipv6.conf.nic0.accept_ra") == "0"
 

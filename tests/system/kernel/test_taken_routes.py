@@ -90,7 +90,7 @@ def test_inherited_route_present_in_the_pod_is_omitted_with_a_warning(prefix: st
         assert f"route {prefix} of the host" in record.devices[0].warnings[0]
         (way,) = host.routes(prefix, pod=0)
         assert "dev eth0" in way
-        assert host.detach(record).phase is Phase.HOME
+        assert host.detach(record).phase is Phase.RESTORED
         assert host.routes(prefix) == before
 
 
@@ -116,5 +116,5 @@ def test_documented_claim_of_dranet_is_attached_and_restored() -> None:
 
         assert record.phase is Phase.ATTACHED
         assert any("mtu 4321" in line for line in host.shown("link show dranet0", pod=0))
-        assert host.detach(record).phase is Phase.HOME
+        assert host.detach(record).phase is Phase.RESTORED
         assert host.shown("-d link show nic0") == before

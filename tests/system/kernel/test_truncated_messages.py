@@ -21,7 +21,7 @@ from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 Read = Callable[[RtnetlinkSocket], object]
 
 
-class Told(RtnetlinkSocket):
+class FixedDump(RtnetlinkSocket):
     """Answers every dump with one object."""
 
     def __init__(self, body: bytes) -> None:
@@ -80,13 +80,13 @@ HEADERS = [
 def test_truncated_header_is_a_kernel_error(read: Read, header: bytes) -> None:
     for length in range(len(header)):
         with pytest.raises(KernelError, match=f"{length} bytes, not {len(header)}") as caught:
-            read(Told(header[:length]))
+            read(FixedDump(header[:length]))
         assert caught.value.code == EBADMSG
 
 
 @pytest.mark.parametrize(("read", "header"), HEADERS)
 def test_header_without_attributes_is_read(read: Read, header: bytes) -> None:
-    read(Told(header))
+    read(FixedDump(header))
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_header_without_attributes_is_read(read: Read, header: bytes) -> None:
 def test_truncated_attribute_is_a_kernel_error(
     read: Read, header: bytes, kind: int, size: int
 ) -> None:
-    read(Told(header + attribute(kind, bytes(size))))
+    read(FixedDump(header + attribute(kind, bytes(size))))
 
     with pytest.raises(KernelError, match=f"{size - 1} bytes") as caught:
-        read(Told(header + attribute(kind, bytes(size - 1))))
+        read(FixedDump(header + attribute(kind, bytes(size - 1))))
     assert caught.value.code == EBADMSG

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.box.attach import (
-    assert_home,
+    assert_restored,
     cdi_of,
     container_once_open,
     cycle,
@@ -78,7 +78,7 @@ def test_five_cycles_leave_the_host_unchanged(
 ) -> None:
     cycle(cri, nics[3:5], rounds=5)  # one on each NUMA node
 
-    assert_home(before)
+    assert_restored(before)
 
 
 @pytest.mark.every_runtime
@@ -95,7 +95,7 @@ def test_nic_of_a_destroyed_namespace_is_restored(
 
     plugin.start()
 
-    assert_home(before)
+    assert_restored(before)
     cri.remove_pod(pod.sandbox_id)
     release(pod.uid)
 
@@ -113,7 +113,7 @@ def test_recreated_sandbox_of_the_same_pod_takes_over_the_nic(
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     remove(cri, new)
-    assert_home(before)
+    assert_restored(before)
 
 
 def test_vlan_loses_its_setup_when_its_parent_moves_and_other_kinds_do_not() -> None:
@@ -172,4 +172,4 @@ def test_nic_below_a_vlan_with_host_addresses_is_refused(
     assert name not in {attributes.get("dra.net/ifName") for attributes in inventory().values()}
     ip("link", "delete", "vlan7")
     release("tagged-uid")
-    assert_home(before)
+    assert_restored(before)

@@ -141,7 +141,7 @@ def test_pod_gets_the_child_and_the_host_is_unchanged(host: Rails, row: Row) -> 
         "10.5.0.0/24 dev net1 proto static scope link",
     ]
     assert state(host) == before
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
     assert "net1" not in links(host, pod=0)
     assert state(host) == before
 
@@ -169,12 +169,12 @@ def test_crash_at_any_step_leaves_no_child(
         except Crash:
             monkeypatch.setattr(NetlinkSession, "apply", real)
             (record,) = host.journal.records.values()
-            assert host.detach(record).phase is Phase.HOME, done
+            assert host.detach(record).phase is Phase.RESTORED, done
             assert not {"net1", *filter(is_first_name, links(host, pod=0))} & {*links(host, pod=0)}
             assert state(host) == before, done
         else:
             assert len(done) > 5  # made, named, sized, addressed, up, routed
-            assert host.detach(record).phase is Phase.HOME
+            assert host.detach(record).phase is Phase.RESTORED
             return
     pytest.fail("the attach has no end")
 
@@ -188,7 +188,7 @@ def test_child_is_deleted_by_the_kernel_with_the_namespace_of_the_pod(
 
     host.end_pod(0)
 
-    assert host.detach(record, netns_exists=False).phase is Phase.HOME
+    assert host.detach(record, netns_exists=False).phase is Phase.RESTORED
     assert state(host) == before
 
 
@@ -209,7 +209,7 @@ def test_children_of_one_parent_in_two_pods_reach_each_other(host: Rails) -> Non
     (route,) = host.shown("route get 10.5.0.21 from 10.5.0.20", pod=0)[:1]
     assert route.startswith("10.5.0.21 from 10.5.0.20 dev net1 table 1891")
     host.ping("10.5.0.21", "10.5.0.20", pod=0)
-    assert all(host.detach(record).phase is Phase.HOME for record in records)
+    assert all(host.detach(record).phase is Phase.RESTORED for record in records)
 
 
 def test_child_of_a_bond_keeps_its_traffic_when_a_port_loses_its_carrier() -> None:
@@ -229,7 +229,7 @@ def test_child_of_a_bond_keeps_its_traffic_when_a_port_loses_its_carrier() -> No
                 await_replies(ping, 20)
             set_port(host, "pnic1", "up")
             ping.terminate()
-        assert host.detach(record).phase is Phase.HOME
+        assert host.detach(record).phase is Phase.RESTORED
         wait_until("the host to be as before", lambda: state(host) == before)
 
 
@@ -255,7 +255,7 @@ def test_conflicting_child_is_refused_with_the_remedy(
 
     assert "net1" not in links(host, pod=1)
     assert "net1" in links(host, pod=0)
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_bandwidth_of_a_share_limits_the_traffic_of_the_pod(
     assert f"rate {shown} burst" in discipline
     assert host.rate(record) == rate
     assert not record.devices[0].warnings
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
     assert state(host) == before
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.box.attach import assert_home
+from tests.box.attach import assert_restored
 from tests.box.claims import release
 from tests.box.crash import end_pod_and_die
 from tests.box.cri import Cri
@@ -40,4 +40,4 @@ def test_plugin_killed_before_the_move_to_the_host_finds_the_returned_nic(
     release("crashing-uid")
     wait_until("the claim to be forgotten", lambda: not list(RUN.glob("attachments/*.json")))
 
-    assert_home(before)
+    assert_restored(before)

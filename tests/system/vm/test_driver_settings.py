@@ -96,7 +96,7 @@ def test_driver_setting_is_applied_in_the_pod_and_restored_on_the_host(
 
     in_pod = shown(host, option, name, 0)
     assert {key: in_pod[key] for key in values} == values
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
     assert shown(host, option, name) == before
 
 
@@ -120,8 +120,8 @@ def test_rss_is_applied_in_the_pod_and_follows_the_channels_on_the_host(
     in_pod = table(host, name, 0)
     assert {queue: in_pod.count(queue) for queue in in_pod} == queues
     assert shown(host, "-x", name, 0)["rss-hash-function"] == key
-    home = host.detach(record)
-    assert home.phase is Phase.HOME, home
+    detached = host.detach(record)
+    assert detached.phase is Phase.RESTORED, detached
     assert table(host, name) == before
     host.shown(f"-L {name} combined 3", tool="ethtool")
     assert {*table(host, name)} == {0, 1, 2}, "the driver no longer follows the channels"
@@ -135,7 +135,7 @@ def test_private_flag_is_applied_in_the_pod_and_restored_on_the_host(
     record = host.attach(name, config=config({"privateFlags": {"legacy-rx": True}}))
 
     assert "legacy-rx: on" in host.shown(f"--show-priv-flags {name}", 0, "ethtool")
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
     assert "legacy-rx: off" in host.shown(f"--show-priv-flags {name}", tool="ethtool")
 
 
@@ -146,7 +146,7 @@ def test_rss_set_by_the_host_is_restored(name: str, host: Rails) -> None:
     record = host.attach(name, config=config({"rss": {"equal": 4}}))
 
     assert {*table(host, name, 0)} == {*range(4)}
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
     assert table(host, name) == before
 
 

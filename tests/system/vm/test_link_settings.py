@@ -51,7 +51,7 @@ def test_sysctl_is_applied_in_the_pod_only(
     record = host.attach("nic0", config=config(interface))
 
     assert host.read_sysctl(key, pod=0) == value
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
     assert host.read_sysctl(key) == before
 
 
@@ -61,7 +61,7 @@ def test_sysctl_set_by_the_host_is_restored(host: Rails) -> None:
 
     record = host.attach("nic0", config=config({"acceptRA": 2, "dadTransmits": 1}))
 
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
     assert host.read_sysctl(f"{IPV6}.accept_ra") == "0"
     assert host.read_sysctl(f"{IPV6}.dad_transmits") == "7"
 
@@ -73,7 +73,7 @@ def test_queue_length_and_altnames_are_restored(host: Rails) -> None:
     record = host.attach("nic0", config=config({"txQueueLen": 77, "altnames": ["rail0"]}))
 
     assert link(host, pod=0) == {"txqlen": 77, "altnames": ["enp1s0", "rail0"]}
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
     assert link(host) == before
 
 
@@ -98,7 +98,7 @@ def test_vrf_is_applied_in_the_pod_and_link_and_routes_are_restored(host: Rails)
     assert any("fd00::7/64" in line for line in host.shown("-6 -oneline addr show nic0", pod=0))
     assert host.read_sysctl("net.ipv4.tcp_l3mdev_accept", pod=0) == "1"
     assert host.read_sysctl("net.ipv4.udp_l3mdev_accept", pod=0) == "1"
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED
     assert (host.shown("-4 route show table all"), host.shown("-4 -oneline addr show")) == before
 
 
@@ -111,4 +111,4 @@ def test_existing_vrf_of_the_pod_is_used_if_its_table_matches(host: Rails) -> No
     record = host.attach("nic0", config=config({"vrf": {"name": "blue", "table": 77}}))
 
     assert host.shown("-4 route show vrf blue", pod=0)
-    assert host.detach(record).phase is Phase.HOME
+    assert host.detach(record).phase is Phase.RESTORED

@@ -54,7 +54,7 @@ def test_valid_configuration_is_attached_and_leaves_no_residue(host: Rails, numb
     name = record.devices[0].pod_name
     for address in record.devices[0].addresses:
         assert any(address in line for line in host.shown(f"-oneline addr show {name}", 0))
-    home = host.detach(record)
-    assert home.phase is Phase.HOME, (parameters, home)
+    detached = host.detach(record)
+    assert detached.phase is Phase.RESTORED, (parameters, detached)
     assert state(host) == before, parameters
     assert [line for line in host.shown("-brief link", 0) if line.startswith(f"{name} ")] == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.box import rdma
-from tests.box.attach import assert_home, remove
+from tests.box.attach import assert_restored, remove
 from tests.box.claims import allocate, release
 from tests.box.cri import Cri
 from tests.box.nics import Nic, ip, make_functions, remove_functions
@@ -17,7 +17,7 @@ from tests.box.rdma_pods import (
     USER,
     Hca,
     claim_rails,
-    homes,
+    links_on_host,
     make_hcas,
     registered,
     run_container,
@@ -83,15 +83,15 @@ def test_pods_with_shared_rdma_devices_reach_each_other(
 
     assert rdma.ib_write_bw(server=near.end(), client=far.end(), iterations=50) > 0
     rdma.rping(server=near.end(), client=far.end())
-    assert rdma.links().keys() == rdma.links(near.container).keys() == homes(shared).keys()
+    assert rdma.links().keys() == rdma.links(near.container).keys() == links_on_host(shared).keys()
     assert [warning for warning in warnings() if "shared mode, which isolates nothing" in warning]
     files = checked(near.container, "ls", "/dev/infiniband").split()
     assert {f"/dev/infiniband/{file}" for file in files} == set(rdma.device_files(shared[0].device))
 
     for pod in (near, far):
         remove(cri, pod.pod)
-    assert_home(before)
-    assert rdma.links() == homes(shared)
+    assert_restored(before)
+    assert rdma.links() == links_on_host(shared)
 
 
 def test_two_pods_on_one_device_pass_traffic(
@@ -116,7 +116,7 @@ def test_two_pods_on_one_device_pass_traffic(
         assert registered(end.target, hca.device, GIBIBYTE) == GIBIBYTE
     without = run_container(cri, pods[0], None, "without")
     assert without.run("ls", "/dev/infiniband").exit_code != 0
-    assert rdma.links() == homes(shared)
+    assert rdma.links() == links_on_host(shared)
 
 
 def test_memory_above_the_limit_of_the_runtime_requires_the_memlock_option(
@@ -141,8 +141,8 @@ def test_required_exclusive_mode_is_refused_on_a_shared_node_with_the_remedy(
 
         assert "boot the node with 'options ib_core netns_mode=0'" in message
         assert "--rdma-mode=auto" in message
-        assert_home(before)
-        assert rdma.links() == homes(shared)
+        assert_restored(before)
+        assert rdma.links() == links_on_host(shared)
 
 
 def test_rdma_name_is_refused_in_shared_mode(
@@ -152,8 +152,8 @@ def test_rdma_name_is_refused_in_shared_mode(
 
     refused(cri, "renamed", r"rdma\.name")
 
-    assert_home(before)
-    assert rdma.links() == homes(shared)
+    assert_restored(before)
+    assert rdma.links() == links_on_host(shared)
 
 
 def test_software_rdma_device_lost_by_a_move_is_refused_and_can_be_shared(
@@ -166,16 +166,16 @@ def test_software_rdma_device_lost_by_a_move_is_refused_and_can_be_shared(
 
     assert f"RDMA device {hca.device} is software (soft-RoCE, siw), and is deleted" in message
     assert "let pods share the device (dra-shim run --shared)" in message
-    assert_home(before)
-    assert rdma.links() == homes(software_rdma)
+    assert_restored(before)
+    assert rdma.links() == links_on_host(software_rdma)
     release("software-uid")
     claim = allocate("sharing", [hca.nic], "sharing-uid", pod="sharing", shared="true")
     pod = cri.run_pod("sharing")
     files = checked(run_container(cri, pod, claim), "ls", "/dev/infiniband").split()
     assert {f"/dev/infiniband/{file}" for file in files} == set(rdma.device_files(hca.device))
     remove(cri, pod)
-    assert_home(before)
-    assert rdma.links() == homes(software_rdma)
+    assert_restored(before)
+    assert rdma.links() == links_on_host(software_rdma)
 
 
 def test_software_rdma_device_is_lost_when_its_interface_changes_namespace(
@@ -204,8 +204,8 @@ def test_immovable_rdma_device_is_refused_and_stays_with_its_nic(
 
     assert unmovable[0].device in message
     assert "options ib_core netns_mode=1" in message
-    assert_home(before)
-    assert rdma.links() == homes(unmovable)
+    assert_restored(before)
+    assert rdma.links() == links_on_host(unmovable)
     (row,) = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["devices"]
-    assert row["state"] == "home"
+    assert row["state"] == "restored"
     assert "cannot move devices between namespaces" in status(row["device"])["reason"]

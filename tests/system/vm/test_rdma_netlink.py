@@ -232,7 +232,7 @@ def test_device_is_moved_to_a_namespace_and_back(
     movable.move("move soft1 to beside", soft1.index, beside)
     left = [rdma.name for rdma in movable.devices("node")]
     came = within(beside, lambda there: there.devices("beside"))
-    within(beside, lambda there: there.move("move soft1 home", soft1.index, here))
+    within(beside, lambda there: there.move("move soft1 back", soft1.index, here))
 
     assert left == ["soft0"]
     assert came == (soft1,)
@@ -248,9 +248,9 @@ def test_device_cannot_be_moved_back_from_outside_its_namespace(
 
     with closing(run_inside(beside, opened)) as there:
         with pytest.raises(KernelError, match="send from a thread inside the namespace") as caught:
-            there.move("move soft1 home", index, here)
+            there.move("move soft1 back", index, here)
         assert [rdma.name for rdma in there.devices("beside")] == ["soft1"]
-        run_inside(beside, lambda: there.move("move soft1 home", index, here))
+        run_inside(beside, lambda: there.move("move soft1 back", index, here))
 
     assert caught.value.code == ENODEV
 
@@ -263,7 +263,7 @@ def test_device_moved_away_is_absent(movable: RdmaSocket, beside: int, here: int
         movable.move("move soft1 to beside", index, beside)
 
     assert caught.value.already_gone
-    within(beside, lambda there: there.move("move soft1 home", index, here))
+    within(beside, lambda there: there.move("move soft1 back", index, here))
 
 
 def test_character_devices_are_found_inside_after_a_move(
@@ -280,7 +280,7 @@ def test_character_devices_are_found_inside_after_a_move(
     assert found is not None
     number = Path("/sys/class/infiniband_verbs", found.name, "dev").read_text().strip()
     assert number == f"{found.major}:{found.minor}"
-    within(beside, lambda there: there.move("move soft0 home", index, here))
+    within(beside, lambda there: there.move("move soft0 back", index, here))
 
 
 # --------------------------------------------------------------------------- events

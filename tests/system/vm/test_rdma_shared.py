@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 FILES = "/dev/infiniband"
 CIDR = "10.9.0.5/24"  # of the first NIC
-SELDOM = ("--sweep", "3600")  # so that only kernel events trigger a reconcile
+SELDOM = ("--resync-period", "3600")  # so that only kernel events trigger a reconcile
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.box import rdma
-from tests.box.attach import assert_home, remove
+from tests.box.attach import assert_restored, remove
 from tests.box.claims import release
 from tests.box.cri import Cri
 from tests.box.nics import Nic, make_functions, remove_functions
@@ -19,8 +19,8 @@ from tests.box.rdma_pods import (
     cycle_rdma,
     endless_traffic,
     guids,
-    homes,
     kill_all,
+    links_on_host,
     make_hcas,
     run_container,
     serving,
@@ -33,7 +33,7 @@ from tests.box.waiting import wait_until
 pytestmark = pytest.mark.timeout(600)
 
 CYCLES = 20
-SELDOM = ("--sweep", "3600")  # so that only kernel events trigger a reconcile
+SELDOM = ("--resync-period", "3600")  # so that only kernel events trigger a reconcile
 FUNCTIONS = 2
 
 
@@ -57,10 +57,10 @@ def hcas(nics: tuple[Nic, ...]) -> tuple[Hca, ...]:
     return make_hcas(nics)
 
 
-def assert_all_home(before: dict[str, object], hcas: tuple[Hca, ...]) -> None:
+def assert_all_restored(before: dict[str, object], hcas: tuple[Hca, ...]) -> None:
     """Assert that the host is as it was, its RDMA devices included."""
-    assert_home(before)
-    assert rdma.links() == homes(hcas)
+    assert_restored(before)
+    assert rdma.links() == links_on_host(hcas)
 
 
 def test_twenty_consecutive_pods_keep_all_names_and_devices(
@@ -71,7 +71,7 @@ def test_twenty_consecutive_pods_keep_all_names_and_devices(
     cycle_rdma(cri, hcas, CYCLES)
 
     assert guids() == identities
-    assert_all_home(before, hcas)
+    assert_all_restored(before, hcas)
 
 
 def test_inventory_agrees_with_the_rdma_tool_before_during_and_after_a_claim(
@@ -104,7 +104,7 @@ def test_pods_killed_under_traffic_lose_no_device(
     for end in (server, client):
         remove(cri, end.pod)
 
-    assert_all_home(before, hcas)
+    assert_all_restored(before, hcas)
 
 
 def test_destroyed_namespace_returns_all_devices_under_their_own_names(
@@ -122,7 +122,7 @@ def test_destroyed_namespace_returns_all_devices_under_their_own_names(
     assert renamed[0] == {"hca0": hcas[0].nic.name}
     assert "DRA_NET_DOOMED_NIC0_RDMA_DEVICES=hca0\n" in renamed[1]
     assert "hca0" in returned
-    assert_all_home(before, hcas)
+    assert_all_restored(before, hcas)
     cri.remove_pod(doomed.pod.sandbox_id)
     release(doomed.pod.uid)
 
@@ -140,7 +140,7 @@ def test_namespace_unlinked_while_its_pod_runs_loses_no_device(
     cri.remove_pod(client.pod.sandbox_id)
     release(client.pod.uid)
 
-    assert_all_home(before, hcas)
+    assert_all_restored(before, hcas)
 
 
 def test_runtime_restart_keeps_the_rdma_device_in_the_pod(
@@ -156,10 +156,10 @@ def test_runtime_restart_keeps_the_rdma_device_in_the_pod(
     runtime.start(runtime.options)
     wait_until("the plugin to be back", lambda: plugin.since().count("serving") > 1)
 
-    assert rdma.links(pod.container) == homes(hcas[:1])
+    assert rdma.links(pod.container) == links_on_host(hcas[:1])
     assert "hca_id:" in checked(pod.container, "ibv_devinfo")
     remove(cri, pod.pod)
-    assert_all_home(before, hcas)
+    assert_all_restored(before, hcas)
 
 
 def test_rdma_name_is_set_in_the_pod_and_removed_on_the_host(
@@ -171,7 +171,7 @@ def test_rdma_name_is_set_in_the_pod_and_removed_on_the_host(
     assert "hca0" in checked(pod.container, "ibv_devinfo")
     remove(cri, pod.pod)
 
-    assert_all_home(before, hcas)
+    assert_all_restored(before, hcas)
 
 
 def test_container_without_cdi_gets_the_files_if_the_claim_lists_no_container(
@@ -185,7 +185,7 @@ def test_container_without_cdi_gets_the_files_if_the_claim_lists_no_container(
     assert {f"/dev/infiniband/{file}" for file in files} == set(rdma.device_files(hcas[0].device))
     assert hcas[0].device in checked(unclaimed, "ibv_devinfo")
     remove(cri, pod.pod)
-    assert_all_home(before, hcas)
+    assert_all_restored(before, hcas)
 
 
 def test_rdma_device_recreated_by_its_driver_is_moved_to_the_running_pod(
@@ -206,15 +206,15 @@ def test_rdma_device_recreated_by_its_driver_is_moved_to_the_running_pod(
         remove(cri, pod.pod)
 
         assert plugin.running
-        assert_home(before)
-        at_home = rdma.links()
+        assert_restored(before)
+        on_host = rdma.links()
     rdma.delete_link(recreated)
     rdma.add_link(hca.device, hca.nic.name)
     assert hca.device in lost["reason"]
     assert found == {recreated: hca.nic.name}
     assert recreated in opened
     assert f"DRA_NET_RELOADED_NIC0_RDMA_DEVICES={recreated}\n" in environment
-    assert at_home == {recreated: hca.nic.name, **homes(hcas[1:])}
+    assert on_host == {recreated: hca.nic.name, **links_on_host(hcas[1:])}
 
 
 @pytest.mark.emulated
@@ -238,8 +238,8 @@ def test_nic_removed_under_its_pod_returns_with_its_rdma_device(
 
     assert hca.device in lost["reason"]
     assert left == {}
-    assert found == homes(hcas[:1])
-    assert_all_home(before, hcas)
+    assert found == links_on_host(hcas[:1])
+    assert_all_restored(before, hcas)
 
 
 def row_of(pod: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.box.attach import (
-    assert_home,
+    assert_restored,
     cdi_of,
     container_once_open,
     links_in,
@@ -136,7 +136,7 @@ def test_nic_unbound_in_a_pod_is_attached_again_after_the_bind(
     until_whole(cri, "unbound", container, nics[0])
     assert recorded_mac("unbound") in cri.exec(container, "/bin/ip", "link").stdout
     remove(cri, pod)
-    assert_home(whole)
+    assert_restored(whole)
 
 
 @pytest.mark.emulated
@@ -160,7 +160,7 @@ def test_nic_unbound_before_its_pod_starts_is_refused_until_it_is_bound(
     container = cri.run_container(pod, spec=claim.spec())
     assert nics[1].cidr in links_in(cri, container)[nics[1].name]
     remove(cri, pod)
-    assert_home(configured)
+    assert_restored(configured)
 
 
 @pytest.mark.every_runtime
@@ -178,7 +178,7 @@ def test_recreated_virtual_function_replaces_the_one_in_the_pod(
     remove(cri, pod)
     until_forgotten("recreated")
     remove(cri, assert_usable(cri, "heir", nics[0]))
-    assert_home(whole)
+    assert_restored(whole)
 
 
 @pytest.mark.emulated
@@ -196,7 +196,7 @@ def test_nic_removed_during_the_end_of_its_pod_is_restored_on_return(
     (PCI / "rescan").write_text("1")
     until_forgotten("removed")
     remove(cri, assert_usable(cri, "after", nics[2]))
-    assert_home(whole)
+    assert_restored(whole)
 
 
 def test_nic_with_a_taken_name_returns_under_a_temporary_one_until_it_is_free(
@@ -211,7 +211,7 @@ def test_nic_with_a_taken_name_returns_under_a_temporary_one_until_it_is_free(
     assert netdev(function_of(port(0))).startswith("dra")
     ip("link", "del", nics[0].name)
     until_forgotten("ousted")
-    assert_home(whole)
+    assert_restored(whole)
 
 
 def test_sandbox_recreated_while_the_plugin_is_down_gets_the_nic(
@@ -229,7 +229,7 @@ def test_sandbox_recreated_while_the_plugin_is_down_gets_the_nic(
     container = container_once_open(cri, new, spec)
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     remove(cri, new)
-    assert_home(whole)
+    assert_restored(whole)
 
 
 # ------------------------------------------------------------------- the clock
@@ -279,4 +279,4 @@ def test_clock_jump_changes_neither_pods_nor_remaining_lifetimes(
     passed = time.monotonic() - began
     assert 5000 - passed - 5 <= left <= 5000
     ip("addr", "del", leased, "dev", nics[0].name)
-    assert_home(whole)
+    assert_restored(whole)

@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from dra_shim.verify.bars import Bars
 from dra_shim.verify.measure import MeasurementPlan, measure
 from dra_shim.verify.pair_checks import MeasureDurations
 from dra_shim.verify.remedies import CAUSES
+from dra_shim.verify.thresholds import Thresholds
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 from tests.box import rdma
 from tests.box.peer import Peer
@@ -27,9 +27,9 @@ RAILS: Final = ("ens1", "ens2")
 # Both rails are on one wire, as two ports of a card are, so `verify` measures them in turn. RDMA
 # writes on both at once can end all traffic on it: this happened once in 14 runs on a busy machine.
 WIRE: Final = "wire"
-# The wire is emulated: these bars are far below its rates, and far above those of the faults. It
-# slows no sender down, so RDMA writes overflow the receiver: they have no limit.
-BARS: Final = Bars({"loss": 0.2, "tcp": 0.02, "write": 0, "latency": 1_000_000})
+# The wire is emulated: these thresholds are far below its rates, and far above those of the faults.
+# It slows no sender down, so RDMA writes overflow the receiver: they have no limit.
+THRESHOLDS: Final = Thresholds({"loss": 0.2, "tcp": 0.02, "write": 0, "latency": 1_000_000})
 PACE: Final = MeasureDurations(pings=500, pings_s=20, seconds=1, reads=50, rounds=1)
 # Image `jobs` has iperf3, and the machine has the libraries of the same suite.
 IPERF3: Final = """#!/bin/sh
@@ -125,7 +125,7 @@ class Pair:
         self, change: Change, durations: MeasureDurations = PACE, *, exclusive: bool = False
     ) -> list[Line]:
         """Return the lines of a quick run of the pods, changed."""
-        plan = MeasurementPlan(BARS, durations, exclusive=exclusive)
+        plan = MeasurementPlan(THRESHOLDS, durations, exclusive=exclusive)
         workers = [change(pod) for pod in self.workers]
         return measure(workers, self, plan, progress=lambda text: None)
 

@@ -42,7 +42,7 @@ def record(device: AllocatedDevice, *, touched: bool = True) -> Attachment:
         device.device,
         pod_name="net1" if touched else "",
         child="dra.net/x" if touched else "",
-        made_by=device.config.interface,
+        child_config=device.config.interface,
         share_id=device.share_id,
     )
     other = claim(STORAGE, device)

@@ -100,7 +100,7 @@ def test_compromised_shim_cannot_attach_an_unpublished_device(
 
     assert "device nic-2: eth2: " in message
     assert "it stays on the host" in message
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_children_of_an_uplink_are_refused() -> None:
@@ -112,7 +112,7 @@ def test_children_of_an_uplink_are_refused() -> None:
     message = refusal(node, *CHILD_CLAIMS[0].devices)
 
     assert f"device {IB.name}: ib0: the node's default route goes through it" in message
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_detach_skips_the_check_of_host_interfaces() -> None:

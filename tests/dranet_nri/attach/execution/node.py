@@ -200,7 +200,7 @@ class Node:
         """Return the RDMA devices in the namespace, the host's if None."""
         return set(self.kernel.rdma.names(netns or HOST_NETNS))
 
-    def assert_home(self) -> None:
+    def assert_restored(self) -> None:
         """Check that every device is restored on the host without residue."""
         assert self.host() == self.start
         assert self.rdma() == self.rdma_at_start
@@ -275,8 +275,8 @@ class ChildNode(Node):
         self.kernel.rdma.mode = RdmaMode.SHARED
         self.kernel.rdma.pkeys["mlx5_ib0", 1] = (0x7FFF, 0x8001)
 
-    def assert_home(self) -> None:
-        super().assert_home()
+    def assert_restored(self) -> None:
+        super().assert_restored()
         for netns in filter(self.kernel.alive, (HOST_NETNS, self.netns)):
             assert self.kernel.state("net1", netns) is self.kernel.state("net2", netns) is None
 
@@ -338,7 +338,7 @@ def refusal(node: Node, device: AllocatedDevice) -> str:
     assert node.kernel.log == []
     assert node.journal.phases() == {DATA: Phase.FAILED}
     assert failure_of(node).message == str(caught.value)
-    node.assert_home()
+    node.assert_restored()
     return str(caught.value)
 
 

@@ -62,7 +62,7 @@ def refusal_of(node: Node, config: NetworkConfig) -> str:
     with pytest.raises(AttachError):
         node.attach((claim(DATA, of(config)),))
     assert node.journal.phases() == {DATA: Phase.FAILED}
-    node.assert_home()
+    node.assert_restored()
     return failure_of(node).message
 
 
@@ -151,4 +151,4 @@ def test_wait_for_addresses_ends_with_the_sandbox(node: Node) -> None:
     with pytest.raises(AttachError, match="the sandbox was stopped"):
         node.executor.attach(POD, node.netns, (claim(DATA, of(config)),), {}, lambda: False)
 
-    node.assert_home()
+    node.assert_restored()

@@ -82,7 +82,7 @@ def test_ethtool_settings_are_refused_on_a_kernel_without_feature_support(node: 
     assert message == "device nic-1: ethtool needs Linux 5.7 or newer on the node; remove it"
     node.attach((claim(DATA, given(pci(2))),))
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_nic_below_a_tunnel_of_the_host_is_refused(node: Node) -> None:
@@ -144,7 +144,7 @@ def test_host_routes_that_cannot_be_restored_are_reported(node: Node) -> None:
     assert node.executor.verify(data, None) == data
     assert node.executor.verify(data, CLAIMS[0]) == data
     node.detach()
-    assert node.journal.records[DATA].phase is Phase.HOME
+    assert node.journal.records[DATA].phase is Phase.RESTORED
 
 
 def test_stable_secret_is_restored_before_addr_gen_mode(node: Node) -> None:
@@ -157,7 +157,7 @@ def test_stable_secret_is_restored_before_addr_gen_mode(node: Node) -> None:
     assert {secret, mode} < {*data.devices[0].snapshot.sysctls}
     node.detach()
 
-    assert node.journal.records[DATA].phase is Phase.HOME
+    assert node.journal.records[DATA].phase is Phase.RESTORED
     restored = node.kernel.state("eth1")
     assert restored is not None
     assert {secret, mode} < {*restored.sysctls}
@@ -210,8 +210,8 @@ def test_rdma_device_without_an_interface_is_moved_alone(node: Node) -> None:
         ),
     )
     assert node.executor.verify(record, None) == record
-    assert node.executor.detach(record, netns_exists=True).phase is Phase.HOME
-    node.assert_home()
+    assert node.executor.detach(record, netns_exists=True).phase is Phase.RESTORED
+    node.assert_restored()
 
 
 def test_second_attach_runs_no_operations(node: Node) -> None:
@@ -264,7 +264,7 @@ def test_refused_pod_changes_nothing_and_the_reason_is_recorded(
     assert set(node.journal.phases().values()) == {Phase.FAILED}
     failure = failure_of(node)
     assert failure == Failure(ATTACH_FAILED, str(caught.value), node.clock.wall(), 1)
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_record_above_the_route_limit_is_refused_before_any_operation(
@@ -281,7 +281,7 @@ def test_record_above_the_route_limit_is_refused_before_any_operation(
     assert node.kernel.log == []
     assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
     assert "at most 512" in failure_of(node).message
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_failure_count_grows_for_one_pod_and_restarts_for_the_next(node: Node) -> None:
@@ -310,7 +310,7 @@ def test_namespace_that_cannot_be_entered_is_recorded_as_a_failure(node: Node) -
 
     assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
     assert "not referenced" in failure_of(node).message
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_failed_kernel_read_is_recorded_as_a_failure(node: Node) -> None:
@@ -320,7 +320,7 @@ def test_failed_kernel_read_is_recorded_as_a_failure(node: Node) -> None:
         node.attach()
 
     assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_external_refusal_is_recorded_unless_a_record_places_the_device(

@@ -88,7 +88,7 @@ def test_repeated_attempts_keep_the_first_snapshot_after_the_state_was_lost(node
 
     node.detach()
 
-    node.assert_home()
+    node.assert_restored()
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -103,7 +103,7 @@ def test_tcx_program_of_the_pod_is_removed_and_that_of_the_host_is_kept(
 
     node.detach(netns_exists=not killed)
 
-    node.assert_home()
+    node.assert_restored()
     assert node.tcx("eth1") != ()
 
 
@@ -118,7 +118,7 @@ def test_claimed_altname_is_removed_and_those_of_the_host_are_kept(
 
     node.detach(netns_exists=not killed)
 
-    node.assert_home()
+    node.assert_restored()
 
 
 DISABLED = NetworkConfig(InterfaceConfig(name="net1", disable_ebpf=True))
@@ -141,7 +141,7 @@ def test_disabled_tcx_programs_are_restored_if_still_loaded(node: Node, *, loade
     node.detach()
 
     record = node.journal.records[DATA]
-    assert record.phase is Phase.HOME
+    assert record.phase is Phase.RESTORED
     assert bool(node.tcx("eth1")) is loaded
     text = "no longer loaded; load and attach it again; restored without it"
     assert (text in record.failure.message if record.failure else False) is not loaded
@@ -154,7 +154,7 @@ def test_detach_on_a_kernel_without_tcx_ignores_tcx(node: Node) -> None:
 
     node.detach()
 
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_dad_is_restored_on_a_nic_that_was_set_to_noarp(node: Node) -> None:
@@ -165,7 +165,7 @@ def test_dad_is_restored_on_a_nic_that_was_set_to_noarp(node: Node) -> None:
     node.attach()
     node.detach()
 
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_returned_device_gets_a_new_snapshot_at_the_next_attach(node: Node) -> None:
@@ -202,11 +202,11 @@ def test_detach_restores_the_devices_of_one_claim_and_keeps_the_other_attached(n
     record = node.executor.detach(data, netns_exists=True)
 
     assert record == node.journal.records[DATA]
-    assert record.phase is Phase.HOME
-    assert all(device.home for device in record.devices)
+    assert record.phase is Phase.RESTORED
+    assert all(device.restored for device in record.devices)
     assert node.kernel.state("eth3") is None, "the other claim's device stays in the pod"
-    assert node.executor.detach(storage, netns_exists=True).phase is Phase.HOME
-    node.assert_home()
+    assert node.executor.detach(storage, netns_exists=True).phase is Phase.RESTORED
+    node.assert_restored()
 
 
 def test_features_that_the_pod_disabled_are_restored(node: Node) -> None:
@@ -216,7 +216,7 @@ def test_features_that_the_pod_disabled_are_restored(node: Node) -> None:
 
     node.executor.detach(record, netns_exists=True)
 
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_detaching_phase_is_recorded_before_the_first_operation(node: Node) -> None:
@@ -241,7 +241,7 @@ def test_failed_address_does_not_prevent_the_rest_of_the_restore(
     assert state is not None
     assert state.link.up
     assert [address.cidr for address in state.addresses] == ["2001:db8:2::5/64"]
-    assert (record.phase, record.devices[0].home) == (Phase.DETACHING, False)
+    assert (record.phase, record.devices[0].restored) == (Phase.DETACHING, False)
     assert "add address 10.0.2.5/24" in failure_of(node).message
 
 
@@ -253,12 +253,12 @@ def test_hardware_of_a_dead_namespace_is_restored_after_the_kernel_returns_it(no
 
     assert waiting.phase is Phase.DETACHING
     assert waiting.failure is None
-    assert [device.home for device in waiting.devices] == [False, False]
+    assert [device.restored for device in waiting.devices] == [False, False]
     assert node.executor.detach(waiting, netns_exists=False) == waiting
 
     node.kernel.release(node.netns)
-    assert node.executor.detach(waiting, netns_exists=False).phase is Phase.HOME
-    node.assert_home()
+    assert node.executor.detach(waiting, netns_exists=False).phase is Phase.RESTORED
+    node.assert_restored()
 
 
 def test_repeated_detach_without_progress_writes_no_record(node: Node) -> None:
@@ -278,7 +278,7 @@ def test_virtual_device_is_deleted_with_its_namespace(node: Node) -> None:
 
     record = node.executor.detach(record, netns_exists=False)
 
-    assert record.phase is Phase.HOME
+    assert record.phase is Phase.RESTORED
     assert node.kernel.state("dummy0") is None
 
 
@@ -291,7 +291,7 @@ def test_c07_lost_virtual_device_is_reported_with_the_command_that_finds_it(
 
     record = node.executor.detach(record, netns_exists=False)
 
-    assert record.phase is Phase.HOME
+    assert record.phase is Phase.RESTORED
     assert node.kernel.state("dummy0", node.netns) is not None
     assert "device dummy (dummy0) no longer exists" in failure_of(node).message
     assert "lsns --type net" in failure_of(node).message
@@ -302,8 +302,8 @@ def test_virtual_device_is_restored_from_a_live_namespace(node: Node) -> None:
 
     record = node.executor.detach(record, netns_exists=True)
 
-    assert record.phase is Phase.HOME
-    node.assert_home()
+    assert record.phase is Phase.RESTORED
+    node.assert_restored()
 
 
 @pytest.mark.parametrize("index_is_free", [True, False], ids=["its index", "another index"])
@@ -334,8 +334,8 @@ def test_c20_virtual_device_renamed_by_a_daemon_is_not_reported_as_gone(
         found = node.kernel.space().named("administrator", "enp9s0")
         found.link = replace(found.link, name="dummy0", index=own.link.index)
     node.retry()
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()
 
 
 def test_missing_device_keeps_the_claim_in_detaching(node: Node) -> None:
@@ -345,7 +345,7 @@ def test_missing_device_keeps_the_claim_in_detaching(node: Node) -> None:
     record = node.executor.detach(record, netns_exists=True)
 
     assert record.phase is Phase.DETACHING
-    assert not record.devices[0].home
+    assert not record.devices[0].restored
 
 
 def test_taken_interface_name_is_reported_until_the_name_is_free(node: Node) -> None:
@@ -362,8 +362,8 @@ def test_taken_interface_name_is_reported_until_the_name_is_free(node: Node) -> 
     )
     node.kernel.remove_link("eth2")
     node.retry()
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()
 
 
 @pytest.mark.parametrize("fault", ["observe", "session", "operation"])
@@ -385,8 +385,10 @@ def test_failed_detach_is_recorded_and_repeated(node: Node, fault: str) -> None:
     assert failure.message
     node.restart()
     node.kernel.hold(node.netns)
-    assert node.executor.detach(node.journal.records[DATA], netns_exists=True).phase is Phase.HOME
-    node.assert_home()
+    assert (
+        node.executor.detach(node.journal.records[DATA], netns_exists=True).phase is Phase.RESTORED
+    )
+    node.assert_restored()
 
 
 def test_detach_of_a_record_without_snapshots_runs_no_operations(node: Node) -> None:
@@ -395,7 +397,7 @@ def test_detach_of_a_record_without_snapshots_runs_no_operations(node: Node) -> 
 
     record = node.executor.detach(node.journal.records[DATA], netns_exists=True)
 
-    assert record.phase is Phase.HOME
+    assert record.phase is Phase.RESTORED
     assert node.kernel.log == []
 
 
@@ -427,7 +429,7 @@ def test_verify_and_detach_do_not_read_the_whole_pod_namespace(
     node.detach()
 
     assert node.kernel.whole_pods == 0
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_verify_of_a_claim_without_interfaces_succeeds(node: Node) -> None:

@@ -65,11 +65,11 @@ def test_failed_operation_restores_every_device_on_the_host(
         node, error = failed_at(make, n, done=done)
         assert error is not None
         assert error.undo_failures == ()
-        node.assert_home()
+        node.assert_restored()
         for uid in (DATA, STORAGE):
             record = node.journal.records[uid]
             assert record.phase is Phase.FAILED
-            assert all(device.home for device in record.devices)
+            assert all(device.restored for device in record.devices)
             assert failure_of(node, uid).count == 1
             assert failure_of(node, uid).message == f"{error.step} failed: {error.cause}"
         node.attach()
@@ -86,7 +86,7 @@ def test_failed_undo_is_reported_and_a_later_detach_completes_it(node: Node) -> 
 
     assert len(caught.value.undo_failures) == 1, "only the device whose route was lost"
     record = node.journal.records[DATA]
-    assert [device.home for device in record.devices] == [False, True]
+    assert [device.restored for device in record.devices] == [False, True]
     assert node.kernel.state("eth1") is not None, (
         "one failure must not prevent the restore of the rest"
     )
@@ -94,8 +94,8 @@ def test_failed_undo_is_reported_and_a_later_detach_completes_it(node: Node) -> 
     node.restart()
     node.detach()
 
-    node.assert_home()
-    assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
+    node.assert_restored()
+    assert node.journal.phases() == {DATA: Phase.RESTORED, STORAGE: Phase.RESTORED}
 
 
 def test_undo_without_a_kernel_read_is_reported_and_a_later_detach_completes_it(node: Node) -> None:
@@ -106,11 +106,11 @@ def test_undo_without_a_kernel_read_is_reported_and_a_later_detach_completes_it(
         node.attach()
 
     assert caught.value.undo_failures == (f"dump links in host: EINTR (injected); {ANY[EINTR]}",)
-    assert not node.journal.records[STORAGE].devices[0].home, "the last one in is undone first"
-    assert all(device.home for device in node.journal.records[DATA].devices)
+    assert not node.journal.records[STORAGE].devices[0].restored, "the last one in is undone first"
+    assert all(device.restored for device in node.journal.records[DATA].devices)
     node.restart()
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 def test_unresolvable_device_files_undo_the_attach(node: Node) -> None:
@@ -119,7 +119,7 @@ def test_unresolvable_device_files_undo_the_attach(node: Node) -> None:
     with pytest.raises(AttachError, match="record the result failed: resolve character devices"):
         node.attach()
 
-    node.assert_home()
+    node.assert_restored()
     assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
 
 
@@ -138,7 +138,7 @@ def test_partial_attach_after_a_crash_is_undone_when_the_next_attempt_fails(
         with pytest.raises(AttachError):
             node.attach()
 
-        node.assert_home()
+        node.assert_restored()
         assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
 
 
@@ -175,15 +175,15 @@ def test_failed_repair_of_a_running_pod_keeps_its_devices(mode: RdmaMode) -> Non
 
         assert node.kernel.state("eth2", node.netns) == whole.kernel.state("eth2", node.netns)
         first, second = node.journal.records[DATA].devices
-        assert first.home is (node.kernel.state("eth1", node.netns) is None)
-        assert not second.home
+        assert first.restored is (node.kernel.state("eth1", node.netns) is None)
+        assert not second.restored
         node.attach(claims)
         assert node.journal.phases() == {DATA: Phase.ATTACHED}
         assert node.rdma(node.netns) == whole.rdma(whole.netns)
         node.restart()
         node.detach()
         assert {*node.kernel.rdma.names(HOST_NETNS)} == {*whole.rdma_at_start}
-        assert node.journal.phases() == {DATA: Phase.HOME}
+        assert node.journal.phases() == {DATA: Phase.RESTORED}
 
     assert n > 0, "some operation failed"
 
@@ -253,7 +253,7 @@ def test_attach_after_a_stop_at_any_step_completes(make: type[Node], fault: Faul
         node.attach()
         node.assert_attached()
         node.detach()
-        node.assert_home()
+        node.assert_restored()
 
     assert stopped(make, fault, stops(make, fault) + 1) is None, "every step was stopped at"
 
@@ -265,8 +265,8 @@ def test_detach_after_a_stop_at_any_step_restores_everything(
 ) -> None:
     for node in stopped_nodes(make, fault):
         node.detach()
-        node.assert_home()
-        assert set(node.journal.phases().values()) <= {Phase.HOME}
+        node.assert_restored()
+        assert set(node.journal.phases().values()) <= {Phase.RESTORED}
 
 
 @SHAPES
@@ -277,8 +277,8 @@ def test_detach_after_a_stop_and_a_lost_namespace_restores_everything(
     for node in stopped_nodes(make, fault):
         node.kernel.destroy_netns(node.netns)
         node.detach(netns_exists=False)
-        node.assert_home()
-        assert set(node.journal.phases().values()) <= {Phase.HOME}
+        node.assert_restored()
+        assert set(node.journal.phases().values()) <= {Phase.RESTORED}
 
 
 @SHAPES
@@ -292,7 +292,7 @@ def test_next_sandbox_after_a_stop_and_a_lost_namespace_is_attached(
         node.attach()
         node.assert_attached()
         node.detach()
-        node.assert_home()
+        node.assert_restored()
 
 
 @pytest.mark.parametrize("n", range(1, 4))
@@ -306,7 +306,7 @@ def test_unwritable_failure_record_leaves_a_state_that_a_detach_restores(n: int)
 
     node.restart()
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 @SHAPES
@@ -322,8 +322,8 @@ def test_detach_after_a_crash_of_a_detach_completes(make: type[Node]) -> None:
         else:
             break
         node.detach()
-        node.assert_home()
-        assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
+        node.assert_restored()
+        assert node.journal.phases() == {DATA: Phase.RESTORED, STORAGE: Phase.RESTORED}
 
     assert n > OPS_HOME[make] > 1, "the detach was stopped at every operation"
 
@@ -342,11 +342,11 @@ def test_failed_operation_of_a_detach_does_not_prevent_the_rest(
         if len(node.kernel.log) - operations + 1 < n:
             break
         returned = [
-            device.home for record in node.journal.records.values() for device in record.devices
+            device.restored for record in node.journal.records.values() for device in record.devices
         ]
         assert returned.count(False) <= 1
         node.detach()
-        node.assert_home()
-        assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
+        node.assert_restored()
+        assert node.journal.phases() == {DATA: Phase.RESTORED, STORAGE: Phase.RESTORED}
 
     assert n > OPS_HOME[make] > 1, "every operation of the detach failed in turn"

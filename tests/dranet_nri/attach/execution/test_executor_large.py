@@ -120,7 +120,7 @@ def test_claim_with_the_maximum_of_nics_is_attached_and_restored() -> None:
     assert node.journal.phases() == {DATA: Phase.ATTACHED}
     assert len(encode_attachment(node.journal.records[DATA])) <= MAX_RECORD
     node.detach()
-    node.assert_home()
+    node.assert_restored()
 
 
 class RouteLimitNode(Node):
@@ -157,8 +157,8 @@ def test_two_nics_with_512_routes_each_are_moved_and_restored(node: Node) -> Non
 
     node.detach()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()
 
 
 def fill(node: Node) -> None:
@@ -186,4 +186,4 @@ def test_failure_of_a_detach_fits_into_the_largest_record(
         assert node.journal.phases() == {DATA: Phase.DETACHING}
     node.retry()
 
-    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.journal.phases() == {DATA: Phase.RESTORED}

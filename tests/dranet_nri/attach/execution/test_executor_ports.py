@@ -104,10 +104,10 @@ def test_port_returned_under_its_pod_name_is_restored_without_its_sibling(
     record = node.take(second_port())
     node.die()
 
-    home = node.executor.detach(old_record(record) if older else record, netns_exists=False)
+    detached = node.executor.detach(old_record(record) if older else record, netns_exists=False)
 
-    assert (home.phase, home.failure) == (Phase.HOME, None)
-    node.assert_home()
+    assert (detached.phase, detached.failure) == (Phase.RESTORED, None)
+    node.assert_restored()
 
 
 @pytest.mark.parametrize("ops", [(), (SetLink(Ns.POD, "net1", DISGUISE),)], ids=["name", "both"])
@@ -118,8 +118,8 @@ def test_port_renamed_and_readdressed_by_the_pod_is_restored_without_its_sibling
     node.change_in_pod("net1", "mine", *ops)
 
     assert node.executor.verify(record, None) == record
-    assert node.executor.detach(record, netns_exists=True).phase is Phase.HOME
-    node.assert_home()
+    assert node.executor.detach(record, netns_exists=True).phase is Phase.RESTORED
+    node.assert_restored()
 
 
 def test_missing_port_keeps_the_claim_in_detaching_beside_its_sibling(
@@ -154,9 +154,9 @@ def test_port_recreated_by_its_driver_is_the_same_port_in_the_pod(
         node.change_in_pod("net1", "mine")
         assert node.executor.verify(record, None) == record
 
-    home = node.executor.detach(node.journal.records[DATA], netns_exists=True)
+    detached = node.executor.detach(node.journal.records[DATA], netns_exists=True)
 
-    assert home.phase is Phase.HOME
+    assert detached.phase is Phase.RESTORED
     state = node.kernel.state("ethB")
     assert state is not None
     assert state.link.perm_mac == mac(7)
@@ -213,7 +213,7 @@ def test_indistinguishable_ports_are_reported_and_unchanged_by_a_detach(
     for name, port in (("one", 0), ("two", 1)):
         entry = node.kernel.space().named("arrange", name)
         entry.link = replace(entry.link, name="ethB" if port else "ethA", mac=mac(port))
-    assert node.executor.detach(waiting, netns_exists=True).phase is Phase.HOME
+    assert node.executor.detach(waiting, netns_exists=True).phase is Phase.RESTORED
 
 
 def test_two_claims_of_one_pod_are_verified_by_their_own_port(node: TwoPorts) -> None:
@@ -235,9 +235,9 @@ def test_virtual_device_renamed_and_readdressed_by_the_pod_is_restored(node: Two
     node.change_in_pod("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
 
     assert node.executor.verify(record, None) == record
-    home = node.executor.detach(record, netns_exists=True)
+    detached = node.executor.detach(record, netns_exists=True)
 
-    assert (home.phase, home.failure) == (Phase.HOME, None)
+    assert (detached.phase, detached.failure) == (Phase.RESTORED, None)
     assert node.kernel.state("mine", node.netns) is None
     after = node.kernel.state("dummy0")
     assert before is not None
@@ -255,7 +255,7 @@ def test_virtual_device_possibly_in_the_pod_is_not_reported_as_gone(node: TwoPor
     assert waiting.failure is not None
     assert "it may be mine (in the pod)" in waiting.failure.message
     node.die()
-    assert node.executor.detach(waiting, netns_exists=False).phase is Phase.HOME
+    assert node.executor.detach(waiting, netns_exists=False).phase is Phase.RESTORED
 
 
 def test_record_of_an_earlier_version_gets_the_index_of_the_named_device(
@@ -280,7 +280,7 @@ def test_refused_attach_keeps_the_recorded_state_of_a_device_in_the_pod(
         node.attach(claims)
     record = node.executor.detach(node.journal.records[DATA], netns_exists=True)
 
-    assert [device.home for device in record.devices] == [False, True]
+    assert [device.restored for device in record.devices] == [False, True]
     assert node.kernel.state("dummy0") is not None
 
 
@@ -301,5 +301,5 @@ def test_recorded_pod_state_of_a_device_is_removed_after_its_return(
     node.restart()
     record = node.executor.detach(node.journal.records[DATA], netns_exists=True)
 
-    assert (record.phase, record.failure) == (Phase.HOME, None)
+    assert (record.phase, record.failure) == (Phase.RESTORED, None)
     assert node.kernel.state("dummy0") is not None

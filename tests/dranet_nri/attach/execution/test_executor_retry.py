@@ -31,7 +31,7 @@ def test_nic_is_returned_without_a_rejected_route_after_ten_tries(
     node.retry()
 
     record = node.journal.records[DATA]
-    assert record.phase is Phase.HOME
+    assert record.phase is Phase.RESTORED
     assert record.failure is not None
     assert "ENETUNREACH" in record.failure.message
     assert "restored without it" in record.failure.message
@@ -45,7 +45,7 @@ def assert_given_back_after_all_tries(node: Node) -> None:
         failure = failure_of(node)
         assert (failure.reason, failure.count) == (RESTORE_FAILED, number)
     node.retry()
-    assert node.journal.records[DATA].phase is Phase.HOME
+    assert node.journal.records[DATA].phase is Phase.RESTORED
 
 
 def test_failed_attaches_do_not_count_as_restore_tries(node: Node) -> None:
@@ -78,7 +78,7 @@ def test_nic_is_returned_without_a_sysctl_that_the_kernel_rejects(node: Node) ->
     node.detach()
 
     record = node.journal.records[DATA]
-    assert record.phase is Phase.HOME
+    assert record.phase is Phase.RESTORED
     assert record.failure is not None
     assert "EINVAL" in record.failure.message
     assert record.failure.message.endswith("restored without it")

@@ -154,9 +154,9 @@ def test_configured_route_replaces_the_host_route_to_the_same_destination() -> N
 
 
 def test_routes_without_a_gateway_are_added_first_by_scope() -> None:
-    legs = Route("10.4.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop("10.1.0.2")))
+    multipath = Route("10.4.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop("10.1.0.2")))
     via = Route("10.3.0.0/16", gateway="10.1.0.1")
     universe = Route("2001:db8::/64")
     link = Route("10.1.0.1/32", scope=253)
 
-    assert direct_first((legs, via, universe, link)) == (link, universe, legs, via)
+    assert direct_first((multipath, via, universe, link)) == (link, universe, multipath, via)

@@ -146,7 +146,7 @@ def test_no_feature_is_changed_without_a_known_state() -> None:
     )
 
 
-# --------------------------------------------------------------------------- home
+# --------------------------------------------------------------------------- restore
 
 
 def left(state: EthtoolState | None) -> Observed:

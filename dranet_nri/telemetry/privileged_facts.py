@@ -1,4 +1,4 @@
-"""TCX writer: keeps the file of privileged host facts up to date for the shim.
+"""Privileged facts writer: keeps the file of privileged host facts up to date for the shim.
 
 Rules:
 1. The kernel is read on a watched thread: it needs a lock that a driver may own for long.
@@ -18,15 +18,15 @@ import structlog
 from dranet_nri.component.files import FileSystem
 from dranet_nri.component.log import logger
 from dranet_nri.plan.refusals import described
-from dranet_nri.state import tcx
-from dranet_nri.state.tcx import PrivilegedFacts
+from dranet_nri.state import privileged_facts
+from dranet_nri.state.privileged_facts import PrivilegedFacts
 
 PERIOD_S: Final = 15.0  # below the shim's period of full scans, a minute
 
 
 @dataclass(slots=True)
 class PrivilegedFactsWriter:
-    """Writes the facts that the shim cannot read, see state/tcx.py.
+    """Writes the facts that the shim cannot read, see state/privileged_facts.py.
 
     Attributes:
         run_dir: the plugin's directory.
@@ -38,7 +38,7 @@ class PrivilegedFactsWriter:
     read: Callable[[], Awaitable[PrivilegedFacts]]
     log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "telemetry"))
     _written: bytes = b""
-    _trouble: str = ""
+    _error: str = ""
 
     async def run(self) -> None:
         """Read and write periodically until cancelled."""
@@ -48,14 +48,14 @@ class PrivilegedFactsWriter:
 
     async def update(self) -> None:
         """Read the facts, and write them if they changed."""
-        trouble = ""
+        error_text = ""
         try:
-            content = tcx.encoded(await self.read())
+            content = privileged_facts.encoded(await self.read())
             if content != self._written:
-                tcx.store(self.fs, self.run_dir, content)
+                privileged_facts.store(self.fs, self.run_dir, content)
                 self._written = content
         except Exception as error:  # noqa: BLE001 - no failure, such as of a thread's start, ends it
-            trouble = described(error)
-        if trouble and trouble != self._trouble:
-            self.log.warning("privileged facts not written for the shim", reason=trouble)
-        self._trouble = trouble
+            error_text = described(error)
+        if error_text and error_text != self._error:
+            self.log.warning("privileged facts not written for the shim", reason=error_text)
+        self._error = error_text

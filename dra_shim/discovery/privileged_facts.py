@@ -1,15 +1,15 @@
-"""TCX facts from the plugin, because the shim lacks the capability to read them."""
+"""Privileged facts from the plugin, because the shim lacks the capability to read them."""
 
 from pathlib import Path
 
-from dra_shim.discovery.notices import Notify, TcxFileUnreadable
+from dra_shim.discovery.notices import Notify, PrivilegedFactsUnreadable
 from dranet_nri.errors import StateError
-from dranet_nri.state import tcx
-from dranet_nri.state.tcx import PrivilegedFacts
+from dranet_nri.state import privileged_facts
+from dranet_nri.state.privileged_facts import PrivilegedFacts
 
 
-class TcxSource:
-    """Reader of the plugin's TCX file."""
+class PrivilegedFactsSource:
+    """Reader of the plugin's file of privileged facts."""
 
     def __init__(self, run: Path, notify: Notify) -> None:
         """Create the reader; nothing is read yet.
@@ -26,10 +26,10 @@ class TcxSource:
         """Return the facts of the file; those of the last successful read if it cannot be read."""
         error_text = ""
         try:
-            self._facts = tcx.load(self._run)
+            self._facts = privileged_facts.load(self._run)
         except (StateError, OSError) as error:
             error_text = str(error)
             if error_text != self._error:
-                self._notify(TcxFileUnreadable(error))
+                self._notify(PrivilegedFactsUnreadable(error))
         self._error = error_text
         return self._facts

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dra_shim.discovery.notices import Notice, TcxFileUnreadable
-from dra_shim.discovery.tcx import TcxSource
+from dra_shim.discovery.notices import Notice, PrivilegedFactsUnreadable
+from dra_shim.discovery.privileged_facts import PrivilegedFactsSource
 from dranet_nri.component.files import FileSystem
 from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError
 from dranet_nri.plan.refusals import described
-from dranet_nri.state import tcx
-from dranet_nri.state.tcx import PrivilegedFacts
-from dranet_nri.telemetry.tcx import PrivilegedFactsWriter
+from dranet_nri.state import privileged_facts
+from dranet_nri.state.privileged_facts import PrivilegedFacts
+from dranet_nri.telemetry.privileged_facts import PrivilegedFactsWriter
 
 pytestmark = pytest.mark.process
 
@@ -28,31 +28,25 @@ SOME = PrivilegedFacts(
 
 
 def write(run: Path, facts: PrivilegedFacts) -> None:
-    tcx.store(FileSystem(), run, tcx.encoded(facts))
+    privileged_facts.store(FileSystem(), run, privileged_facts.encoded(facts))
 
 
 def test_written_facts_are_readable_by_all(tmp_path: Path) -> None:
     write(tmp_path, SOME)
 
-    assert tcx.load(tmp_path) == SOME
+    assert privileged_facts.load(tmp_path) == SOME
     assert (tmp_path / "facts.json").stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize("directory", ["", "none"])
 def test_missing_plugin_gives_no_facts(tmp_path: Path, directory: str) -> None:
-    assert tcx.load(tmp_path / directory) == PrivilegedFacts()
-
-
-def test_file_of_an_earlier_plugin_has_programs_only(tmp_path: Path) -> None:
-    (tmp_path / "facts.json").write_text('{"version": 1, "tcx": {"3": ["a"]}}')
-
-    assert tcx.load(tmp_path) == PrivilegedFacts({3: ("a",)})
+    assert privileged_facts.load(tmp_path / directory) == PrivilegedFacts()
 
 
 def test_order_of_links_does_not_change_the_encoding(tmp_path: Path) -> None:
-    assert tcx.encoded(PrivilegedFacts({11: ("a",), 3: ("b",)})) == tcx.encoded(
-        PrivilegedFacts({3: ("b",), 11: ("a",)})
-    )
+    assert privileged_facts.encoded(
+        PrivilegedFacts({11: ("a",), 3: ("b",)})
+    ) == privileged_facts.encoded(PrivilegedFacts({3: ("b",), 11: ("a",)}))
 
 
 @pytest.mark.parametrize(
@@ -62,14 +56,15 @@ def test_order_of_links_does_not_change_the_encoding(tmp_path: Path) -> None:
         "[]",
         "{}",
         '{"version": 1}',
-        '{"version": 1, "tcx": []}',
-        '{"version": 1, "tcx": {"eth0": ["a"]}}',
-        '{"version": 1, "tcx": {"3": "a"}}',
-        '{"version": 1, "tcx": {"3": [1]}}',
-        '{"version": 1, "tcx": {"3": ["a name of 16 by"]}}',
-        '{"version": 1, "tcx": {"3": ["\\ud800"]}}',
-        '{"version": 1, "tcx": {}, "above": []}',
-        '{"version": 1, "tcx": {}, "above": {"3": ["mac vlan"]}}',
+        '{"version": 1, "programs": {}, "upperKinds": {}}',
+        '{"version": 1, "programs": [], "upperKinds": {}, "underlays": {}}',
+        '{"version": 1, "programs": {"eth0": ["a"]}, "upperKinds": {}, "underlays": {}}',
+        '{"version": 1, "programs": {"3": "a"}, "upperKinds": {}, "underlays": {}}',
+        '{"version": 1, "programs": {"3": [1]}, "upperKinds": {}, "underlays": {}}',
+        '{"version": 1, "programs": {"3": ["a name of 16 by"]}, "upperKinds": {}, "underlays": {}}',
+        '{"version": 1, "programs": {"3": ["\\ud800"]}, "upperKinds": {}, "underlays": {}}',
+        '{"version": 1, "programs": {}, "upperKinds": [], "underlays": {}}',
+        '{"version": 1, "programs": {}, "upperKinds": {"3": ["mac vlan"]}, "underlays": {}}',
         "[" * 100_000,
     ],
 )
@@ -77,14 +72,14 @@ def test_foreign_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "facts.json").write_text(text)
 
     with pytest.raises(StateCorruptError, match=r"facts\.json: not a file of the plugin"):
-        tcx.load(tmp_path)
+        privileged_facts.load(tmp_path)
 
 
 def test_other_version_is_refused_by_its_number(tmp_path: Path) -> None:
-    (tmp_path / "facts.json").write_text(json.dumps({"version": 2, "tcx": {}}))
+    (tmp_path / "facts.json").write_text(json.dumps({"version": 2, "programs": {}}))
 
     with pytest.raises(StateVersionError, match="version 2, this program reads 1"):
-        tcx.load(tmp_path)
+        privileged_facts.load(tmp_path)
 
 
 class Host:
@@ -112,13 +107,13 @@ def test_only_changed_facts_are_written(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         await writer.update()
-        assert tcx.load(tmp_path) == PrivilegedFacts()
+        assert privileged_facts.load(tmp_path) == PrivilegedFacts()
         first = file.stat().st_ino
         await writer.update()
         assert file.stat().st_ino == first
         host.facts = SOME
         await writer.update()
-        assert tcx.load(tmp_path) == SOME
+        assert privileged_facts.load(tmp_path) == SOME
 
     asyncio.run(scenario())
 
@@ -140,7 +135,7 @@ def test_failure_is_logged_once_per_reason_and_written_facts_are_kept(tmp_path: 
     with capture_logs() as logs:
         asyncio.run(scenario())
 
-    assert tcx.load(tmp_path / "run") == SOME
+    assert privileged_facts.load(tmp_path / "run") == SOME
     assert [(line["log_level"], line["event"]) for line in logs] == [
         ("warning", "privileged facts not written for the shim")
     ] * 4
@@ -154,7 +149,7 @@ def test_failure_is_logged_once_per_reason_and_written_facts_are_kept(tmp_path: 
 def test_facts_are_read_periodically_until_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dranet_nri.telemetry.tcx.PERIOD_S", 0.001)
+    monkeypatch.setattr("dranet_nri.telemetry.privileged_facts.PERIOD_S", 0.001)
     host = Host()
 
     async def scenario() -> None:
@@ -162,7 +157,7 @@ def test_facts_are_read_periodically_until_cancelled(
             PrivilegedFactsWriter(FileSystem(), tmp_path, partial(in_thread, host.read)).run()
         )
         host.facts = SOME
-        while tcx.load(tmp_path) != SOME:  # the test's timeout bounds the wait
+        while privileged_facts.load(tmp_path) != SOME:  # the test's timeout bounds the wait
             await asyncio.to_thread(time.sleep, 0.001)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -172,16 +167,16 @@ def test_facts_are_read_periodically_until_cancelled(
 
 def test_shim_uses_the_last_readable_facts_and_reports_a_failure_once(tmp_path: Path) -> None:
     notices: list[Notice] = []
-    reported = TcxSource(tmp_path, notices.append)
+    reported = PrivilegedFactsSource(tmp_path, notices.append)
     assert reported.facts() == PrivilegedFacts()
 
     write(tmp_path, SOME)
     assert reported.facts() == SOME
     (tmp_path / "facts.json").write_text("{}")
     assert reported.facts() == reported.facts() == SOME
-    assert [type(notice) for notice in notices] == [TcxFileUnreadable]
+    assert [type(notice) for notice in notices] == [PrivilegedFactsUnreadable]
     write(tmp_path, PrivilegedFacts())
     assert reported.facts() == PrivilegedFacts()
     (tmp_path / "facts.json").write_text("{}")
     reported.facts()
-    assert [type(notice) for notice in notices] == [TcxFileUnreadable] * 2
+    assert [type(notice) for notice in notices] == [PrivilegedFactsUnreadable] * 2

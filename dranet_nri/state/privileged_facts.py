@@ -1,4 +1,4 @@
-"""TCX file: host facts that need privilege to read, written by the plugin for the shim.
+"""Privileged facts of the host: a file that the plugin writes for the shim.
 
 For each link of the host's network namespace, it has the names of its TCX programs, the kinds of
 its upper links in other namespaces, and what sends through it, such as IPsec. The shim has no
@@ -39,11 +39,16 @@ class PrivilegedFacts:
 
 def encoded(facts: PrivilegedFacts) -> bytes:
     """Return the file's content."""
-    tcx, above, underlays = (
+    programs, upper_kinds, underlays = (
         {str(index): by_ifindex[index] for index in sorted(by_ifindex)}
         for by_ifindex in (facts.programs, facts.upper_kinds, facts.underlays)
     )
-    written = {"version": _VERSION, "tcx": tcx, "above": above, "underlays": underlays}
+    written = {
+        "version": _VERSION,
+        "programs": programs,
+        "upperKinds": upper_kinds,
+        "underlays": underlays,
+    }
     return json.dumps(written).encode()
 
 
@@ -57,11 +62,10 @@ def decoded(data: bytes) -> PrivilegedFacts:
         fields = json.loads(data)
         if (version := fields["version"]) != _VERSION:
             raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
-        # A plugin of an earlier version writes the programs only.
         return PrivilegedFacts(
-            _decoded_names(fields["tcx"], _PROGRAM),
-            _decoded_names(fields.get("above", {}), _KIND),
-            _decoded_names(fields.get("underlays", {}), _KIND),
+            _decoded_names(fields["programs"], _PROGRAM),
+            _decoded_names(fields["upperKinds"], _KIND),
+            _decoded_names(fields["underlays"], _KIND),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
         raise StateCorruptError(f"{NAME}: not a file of the plugin: {cause!r}") from cause

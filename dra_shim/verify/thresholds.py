@@ -1,4 +1,4 @@
-"""Bars: thresholds of the measurements, by kind of NIC and link speed.
+"""Thresholds of the measurements, by kind of NIC and link speed.
 
 Origin: the AKS guide for InfiniBand (more than 190 Gbit/s on a NIC of 200 Gbit/s, less than 6 µs,
 IPoIB above 6 Gbit/s, NCCL collectives at 180 GB/s between servers of 8 NICs).
@@ -12,8 +12,8 @@ from dra_shim.verify.types import Fabric
 from dranet_nri.errors import InvalidValueError
 
 COLLECTIVES: Final = "bus bandwidth; NCCL: 90 % of a pod's NICs, at most 180; gloo: 20 % of tcp"
-# name: (unit, whether a value must be above the bar, measured value and default of the bar)
-BARS: Final[Mapping[str, tuple[str, bool, str]]] = {
+# name: (unit, whether a value must be above the threshold, measured value and its default)
+THRESHOLDS: Final[Mapping[str, tuple[str, bool, str]]] = {
     "loss": ("%", False, "packets lost; 0.2"),
     "tcp": ("Gbit/s", True, "TCP on Ethernet; 80 % of the link speed, at most 10"),
     "ipoib": ("Gbit/s", True, "TCP on IP over InfiniBand; 6"),
@@ -26,25 +26,25 @@ BARS: Final[Mapping[str, tuple[str, bool, str]]] = {
 WRITE_SHARE: Final = 0.95
 TCP_SHARE: Final = 0.8
 TCP_MOST_GBIT: Final = 10.0  # of one stream on one core
-# The guide's bar for 8 NICs of 200 Gbit/s. A GPU whose traffic crosses the sockets reaches 0.6.
+# The guide's value for 8 NICs of 200 Gbit/s. A GPU whose traffic crosses the sockets reaches 0.6.
 NCCL_SHARE: Final = 0.9
 NCCL_MOST_GB: Final = 180.0
 GLOO_SHARE: Final = 0.2  # gloo copies and adds on the sending core
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
-    """Bars of a run: those of --bar, otherwise the defaults."""
+class Thresholds:
+    """Thresholds of a run: those of --threshold, otherwise the defaults."""
 
     given: Mapping[str, float]
 
     def of(self, name: str, fabric: Fabric, speed_gbit: float) -> float:
-        """Return the bar of a measurement, in the unit of `BARS`.
+        """Return the threshold of a measurement, in the unit of `THRESHOLDS`.
 
         Args:
-            name: a key of `BARS`.
+            name: a key of `THRESHOLDS`.
             fabric: fabric of the NIC.
-            speed_gbit: speed of the link in Gbit/s; if it is 0 (unknown), bars of rates are 0.
+            speed_gbit: speed of the link in Gbit/s; 0 (unknown) gives thresholds of 0 for rates.
         """
         if name in self.given:
             return self.given[name]
@@ -59,7 +59,7 @@ class Bars:
                 return {"loss": 0.2, "ipoib": 6.0, "memlock": 64.0}[name]
 
     def of_collective(self, name: str, speed_gbit: float, *, nccl: bool) -> float:
-        """Return the bar of a collective operation in GB/s.
+        """Return the threshold of a collective operation in GB/s.
 
         Args:
             name: `all-gather` or `all-reduce`.
@@ -73,13 +73,13 @@ class Bars:
         return GLOO_SHARE * self.of("tcp", Fabric.ETHERNET, speed_gbit) / 8
 
 
-def passes(name: str, value: float, bar: float) -> bool:
-    """Return whether a measured value reaches the bar."""
-    return value >= bar if BARS[name][1] else value <= bar
+def passes(name: str, value: float, threshold: float) -> bool:
+    """Return whether a measured value reaches the threshold."""
+    return value >= threshold if THRESHOLDS[name][1] else value <= threshold
 
 
-def parse_bars(words: list[str]) -> Bars:
-    """Return the bars of the values NAME=NUMBER of --bar.
+def parse_thresholds(words: list[str]) -> Thresholds:
+    """Return the thresholds of the values NAME=NUMBER of --threshold.
 
     Raises:
         InvalidValueError: a name is unknown, or a value is not a number.
@@ -87,14 +87,16 @@ def parse_bars(words: list[str]) -> Bars:
     given: dict[str, float] = {}
     for word in words:
         name, _, number = word.partition("=")
-        if name not in BARS:
+        if name not in THRESHOLDS:
             raise InvalidValueError(
-                f"--bar {word}: use NAME=NUMBER, with a NAME of {', '.join(BARS)}"
+                f"--threshold {word}: use NAME=NUMBER, with a NAME of {', '.join(THRESHOLDS)}"
             )
         try:
             given[name] = float(number)
         except ValueError:
-            raise InvalidValueError(f"--bar {word}: give a number of {BARS[name][0]}") from None
+            raise InvalidValueError(
+                f"--threshold {word}: give a number of {THRESHOLDS[name][0]}"
+            ) from None
         if not 0 <= given[name] < float("inf"):
-            raise InvalidValueError(f"--bar {word}: give 0 or a positive number")
-    return Bars(given)
+            raise InvalidValueError(f"--threshold {word}: give 0 or a positive number")
+    return Thresholds(given)
