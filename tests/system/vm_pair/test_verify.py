@@ -12,7 +12,7 @@ import pytest
 
 from dra_shim.verify.report import as_text
 from dra_shim.verify.types import Outcome
-from tests.system.vm_pair.faults import FAULTS, Pair, first_nic, pair, tools, whole, without_rdma
+from tests.system.vm_pair.faults import FAULTS, Pair, first_nic, pair, rails_at_once, tools, whole
 
 __all__ = ["pair", "tools"]
 
@@ -47,7 +47,8 @@ def test_fault_fails_its_check_with_its_remedy(pair: Pair, fault: str) -> None:
 
 
 def test_packets_on_a_long_path_are_not_reported_as_lost(pair: Pair) -> None:
-    far = replace(FAULTS["loss"], begin="tc qdisc add dev ens1 root netem delay 30ms", pings=100)
+    delay = "tc qdisc add dev ens1 root netem delay 30ms"
+    far = replace(FAULTS["loss"], begin=delay, pings=100, pods=rails_at_once)
 
     assert far.found(pair) == set()
 
@@ -55,7 +56,7 @@ def test_packets_on_a_long_path_are_not_reported_as_lost(pair: Pair) -> None:
 def test_crossed_rails_are_distinguished_from_missing_networks(pair: Pair) -> None:
     pair.wire(crossed=True)
     try:
-        assert pair.failures(without_rdma) == {("reach", "crossed")}
+        assert pair.failures(rails_at_once) == {("reach", "crossed")}
     finally:
         pair.wire()
 
