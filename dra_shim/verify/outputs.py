@@ -155,7 +155,9 @@ def _gid_of(address: str) -> str:
     """Return the GID of an address as the kernel prints it; "" for no address."""
     if not address:
         return ""
-    return IPv6Address(f"::ffff:{address}" if "." in address else address).exploded
+    # Python 3.13 has dotted decimals in `exploded` of these IPv4 addresses.
+    digits = IPv6Address(f"::ffff:{address}" if "." in address else address).packed.hex()
+    return ":".join(digits[place : place + 4] for place in range(0, 32, 4))
 
 
 def share_partition(own_keys: frozenset[int], peer_keys: frozenset[int]) -> bool:
