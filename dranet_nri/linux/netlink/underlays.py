@@ -3,7 +3,8 @@
 Rules:
 1. Links count towards the endpoints of WireGuard peers and the remote ends in the forwarding
    database of VXLAN, and towards the remote ends of outgoing IPsec policies, or with the source
-   address of these.
+   address of these. The database of a VXLAN on a link of its own is not read: with an overlay
+   network it has an entry for each node of the cluster.
 2. The kernel reports peers and policies only to CAP_NET_ADMIN. Without it they count as absent.
 3. WireGuard's messages have private keys. They are neither cached nor part of an error.
 4. WireGuard is asked only if there is such a link, because the request loads its module, and the
@@ -143,18 +144,17 @@ def _pppoe_carriers(links: Iterable[DumpedLink]) -> frozenset[str]:
 
 
 def _vxlan_paths(netlink: RtnetlinkSocket, links: Iterable[DumpedLink]) -> Iterator[_Path]:
-    """Yield the paths to the remote ends in forwarding databases."""
+    """Yield the paths to the remote ends in the forwarding databases of VXLANs without a link."""
     for link in links:
-        if _kind(link) != "vxlan":
+        if _kind(link) != "vxlan" or link.lowers:
             continue
         source = source_of(link)
         request = _NEIGHBOUR.pack(AF_BRIDGE, link.index, 0, 0, 0)
         for body in netlink.dump(f"read the remote ends of {link.name}", _GET_NEIGHBOUR, request):
             _, index, *_ = fixed(_NEIGHBOUR, body)
             attrs = attributes(body, _NEIGHBOUR.size)
-            over = u32(attrs.get(8))
-            if index == link.index and 1 in attrs and (over or not link.lowers):
-                yield _Path("VXLAN", _end(attrs[1]), source, over)
+            if index == link.index and 1 in attrs:
+                yield _Path("VXLAN", _end(attrs[1]), source, u32(attrs.get(8)))
 
 
 def _wireguard_paths(links: Iterable[DumpedLink]) -> Iterator[_Path]:

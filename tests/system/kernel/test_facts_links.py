@@ -159,7 +159,7 @@ def test_nic_towards_the_remote_end_of_a_tunnel_is_excluded(
         pytest.param("remote fd66::9", ["dst fd00::9"], {"nic1"}, id="IPv6"),
         pytest.param("", ["dst 10.66.0.9"], set(), id="without a route"),
         pytest.param("dev nic1", ["dst 10.6.0.9"], set(), id="by its lower link"),
-        pytest.param("dev nic1", ["dst 10.9.0.9 via nic2"], {"nic2"}, id="by a link of the entry"),
+        pytest.param("", ["dst 10.9.0.9 via nic2"], {"nic2"}, id="by a link of the entry"),
         pytest.param("external", ["dst 10.6.0.9 src_vni 9 vni 8"], {"nic2"}, id="for each VNI"),
         pytest.param("", [], set(), id="empty"),
     ],
