@@ -34,7 +34,7 @@ def test_pf_and_vf_are_refused_while_the_other_is_in_a_pod(
 
     assert bench.error(other_claim) == (
         f"device {second}: a PF and its functions exclude each other, and {first} is in use by "
-        "claim ai/held of pod ai/train; delete one of the pods, or select by dra.net/isSriovVf"
+        "claim ai/allocated of pod ai/train; delete one of the pods, or select by dra.net/isSriovVf"
     )
     assert bench.record(other_claim) is None
 
