@@ -99,13 +99,11 @@ class DeferredFileSystem(FileSystem):
             return False
         with suppress(OSError):  # not every file system has files without a name
             descriptor = os.open(path.parent, _UNNAMED, mode)
-            try:
-                _fill(FileIO(descriptor, "w", closefd=False), data, mode, durable=durable)
-                # Python follows the symbolic link only if it gets a descriptor of a directory,
-                # which is not used for an absolute path.
-                os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
-            finally:
-                self._keep(descriptor)
+            self._keep(descriptor)
+            _fill(FileIO(descriptor, "w", closefd=False), data, mode, durable=durable)
+            # With a descriptor of a directory, which an absolute path ignores, Python follows the
+            # symbolic link.
+            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
             return True
         return False
 

@@ -185,23 +185,6 @@ def test_new_file_has_its_content_and_no_other_name_while_a_device_moves(tmp_pat
         assert (status.st_nlink, status.st_mode & 0o777) == (1, 0o644)
 
 
-def test_file_that_is_created_while_the_move_ends_is_complete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fs, move, real_open = NoRename(), ExitStack(), os.open
-    move.enter_context(fs.freed_later())
-
-    def open_late(path: Path, flags: int, mode: int = 0o777) -> int:
-        descriptor = real_open(path, flags, mode)
-        move.close()
-        return descriptor
-
-    monkeypatch.setattr("dranet_nri.component.files.os.open", open_late)
-    save(fs, tmp_path / "claim.json", b"record", new=True)
-
-    assert (tmp_path / "claim.json").read_bytes() == b"record"
-
-
 def test_file_that_exists_or_cannot_be_created_in_one_step_is_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
