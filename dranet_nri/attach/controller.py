@@ -139,8 +139,9 @@ class AttachController:
             self.log.error("attach failed", pod=str(pod), reason=reason, exc_info=trace_of(error))
 
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
+        names = self._device_names(claims)
         late = LongWait(self.hang_timeout_s, partial(self._log_wait, pod))
-        async with self.metrics.work.attaching(), self.locks.of(self._device_names(claims), late):
+        async with self.metrics.work.attaching(), self.locks.of(names, late):
             # Attached claims are left out: another claim's failure must not undo them.
             claims = tuple(
                 allocation for allocation in claims if not self.is_attached(allocation, pod)
@@ -173,13 +174,12 @@ class AttachController:
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
         previous = self._records()
         try:
-            with self.gate.fs.freed_later():
-                attached = await self.watchdog.run(
-                    lambda: self.executor.attach(
-                        pod, netns, claims, previous, lambda: pod.sandbox_id in self.live
-                    ),
-                    tuple(_new_record(pod, netns, claim) for claim in claims),
-                )
+            attached = await self.watchdog.run(
+                lambda: self.executor.attach(
+                    pod, netns, claims, previous, lambda: pod.sandbox_id in self.live
+                ),
+                tuple(_new_record(pod, netns, claim) for claim in claims),
+            )
         except Exception:
             self.netns_refs.release_if_restored(netns)
             raise

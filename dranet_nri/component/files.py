@@ -1,9 +1,8 @@
 """Atomic file writes, so that readers get the old or the new content; and reads of such files.
 
 Rules:
-1. A writer stages a hidden file beside the target and renames it, or gives a complete file without
-   a name the name of a new target. Readers skip names that start with a dot; a staged name does not
-   end in .json or .yaml.
+1. A writer stages a hidden file beside the target and renames it. Readers skip names that
+   start with a dot; a staged name does not end in .json or .yaml.
 2. A target has one writer at a time.
 3. A reader checks the file that it opened, not the directory entry.
 4. Only a periodic file is overwritten in place, and only if the file system is full.
@@ -23,11 +22,10 @@ from dranet_nri.errors import StateCorruptError
 STAGED_SUFFIX: Final = ".new"
 RECORD_MODE: Final = 0o640
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_UNNAMED: Final = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
 _OVERWRITE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_MAX_KEPT: Final = 64  # descriptors, if a move does not end
+_MAX_REMOVED: Final = 64  # descriptors, if a restore does not end
 _REPLACED_TRIES: Final = 100  # a writer would have to rename between open and fstat each time
 
 
@@ -41,15 +39,10 @@ class FileSystem:
         """
         descriptor = os.open(path, _CREATE, mode)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
-            _fill(file, data, mode, durable=durable)
-
-    def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> bool:  # noqa: ARG002 - for a subclass
-        """Create path, which must not exist, with its content in one step, where supported.
-
-        Returns:
-            Whether it was created; if not, nothing changed.
-        """
-        return False
+            os.fchmod(descriptor, mode)
+            _write(file, data)
+            if durable:
+                os.fsync(descriptor)
 
     def overwrite(self, path: Path, data: bytes) -> None:
         """Overwrite the beginning of path, which must exist; readers may get half of it."""
@@ -79,42 +72,28 @@ class FileSystem:
 
 
 class DeferredFileSystem(FileSystem):
-    """File system that keeps replaced and removed files while a device moves.
+    """File system that keeps replaced and removed files while a device is restored.
 
     Freeing an inode queues an RCU callback. A device that moves to another network namespace soon
     after would wait one more grace period for it (rcu_barrier in __dev_change_net_namespace,
-    net/core/dev.c). An open descriptor delays it. A lookup of an absent path on tmpfs or procfs,
-    and a rename to one, free a directory entry in the same way, so hooks avoid both before a move.
+    net/core/dev.c). An open descriptor delays it. A lookup of an absent file on tmpfs or procfs
+    frees a directory entry in the same way, so hooks look up no absent file before a move.
     Thread-safe.
     """
 
     def __init__(self) -> None:
         """Prepare."""
-        self._kept: list[int] = []
+        self._removed: list[int] = []
         self._users = 0
-
-    def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
-        """See FileSystem. A rename to an absent path would free a directory entry."""
-        if not self._users:
-            return False
-        with suppress(OSError):  # not every file system has files without a name
-            descriptor = os.open(path.parent, _UNNAMED, mode)
-            self._keep(descriptor)
-            _fill(FileIO(descriptor, "w", closefd=False), data, mode, durable=durable)
-            # With a descriptor of a directory, which an absolute path ignores, Python follows the
-            # symbolic link.
-            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
-            return True
-        return False
 
     def replace(self, source: Path, target: Path) -> None:
         """See FileSystem."""
-        self._keep_file(target)
+        self._keep(target)
         super().replace(source, target)
 
     def unlink(self, path: Path) -> None:
         """See FileSystem."""
-        self._keep_file(path)
+        self._keep(path)
         super().unlink(path)
 
     @contextmanager
@@ -128,29 +107,20 @@ class DeferredFileSystem(FileSystem):
             if not self._users:
                 self._free()
 
-    def _keep_file(self, path: Path) -> None:
-        if self._users:
-            with suppress(OSError):  # it does not exist
-                self._keep(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
-
-    def _keep(self, descriptor: int) -> None:
-        if len(self._kept) >= _MAX_KEPT:
+    def _keep(self, path: Path) -> None:
+        if not self._users:
+            return
+        if len(self._removed) >= _MAX_REMOVED:
             self._free()
-        self._kept.append(descriptor)
-        if not self._users:  # another thread ended the move meanwhile
+        with suppress(OSError):  # it does not exist
+            self._removed.append(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+        if not self._users:  # another thread ended the restore meanwhile
             self._free()
 
     def _free(self) -> None:
-        while self._kept:
+        while self._removed:
             with suppress(IndexError):  # another thread frees, too
-                os.close(self._kept.pop())
-
-
-def _fill(file: FileIO, data: bytes, mode: int, *, durable: bool) -> None:
-    os.fchmod(file.fileno(), mode)
-    _write(file, data)
-    if durable:
-        os.fsync(file.fileno())
+                os.close(self._removed.pop())
 
 
 def _write(file: FileIO, data: bytes) -> None:
@@ -160,31 +130,16 @@ def _write(file: FileIO, data: bytes) -> None:
 
 
 def save(
-    fs: FileSystem,
-    path: Path,
-    data: bytes,
-    *,
-    durable: bool = True,
-    mode: int = RECORD_MODE,
-    new: bool = False,
+    fs: FileSystem, path: Path, data: bytes, *, durable: bool = True, mode: int = RECORD_MODE
 ) -> None:
     """Write data to path atomically: path always has the old bytes or the new.
 
     Args:
         durable: survive a power loss after the return; pass False on tmpfs.
-        mode: permissions of the file.
-        new: whether path does not exist.
 
     Raises:
         OSError: the write failed; path has either content, and no staged file is left.
     """
-    if not (new and fs.create(path, data, mode, durable=durable)):
-        _replace(fs, path, data, mode, durable=durable)
-    if durable:
-        fs.sync_directory(path.parent)
-
-
-def _replace(fs: FileSystem, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
     staged = path.with_name(f".{path.name}{STAGED_SUFFIX}")
     try:
         _stage(fs, staged, data, mode, durable=durable)
@@ -193,6 +148,8 @@ def _replace(fs: FileSystem, path: Path, data: bytes, mode: int, *, durable: boo
         with suppress(OSError):
             fs.unlink(staged)
         raise
+    if durable:
+        fs.sync_directory(path.parent)
 
 
 def _stage(fs: FileSystem, staged: Path, data: bytes, mode: int, *, durable: bool) -> None:

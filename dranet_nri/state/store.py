@@ -82,8 +82,7 @@ class RecordStore(RecordReader[R], Generic[R]):
             broken = self._broken.get(key)
             if broken is not None and broken.in_place:
                 raise broken.error
-            new = key not in self._records and key not in self._broken
-            save(self._fs, self._directory / name_of(key), data, new=new)
+            save(self._fs, self._directory / name_of(key), data)
             self._index(key, record)
             self._read_changes(own=key)
 

@@ -80,25 +80,6 @@ def test_removed_files_are_kept_until_the_nic_is_restored(
     assert states == [(True, False), (False, True)]
 
 
-def test_no_file_is_freed_before_the_nic_is_in_the_pod(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pod = node.pod("web")
-    node.allocate(pod, 1)
-    states: list[bool] = []
-
-    @contextmanager
-    def freed_later(_: FileSystem) -> Iterator[None]:
-        states.append(node.is_on_host(1))
-        yield
-        states.append(node.is_on_host(1))
-
-    monkeypatch.setattr(FileSystem, "freed_later", freed_later)
-    node.run_pod(pod)
-
-    assert states == [True, False]
-
-
 def test_record_is_removed_after_the_release_of_a_restored_claim(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)

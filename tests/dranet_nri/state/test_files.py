@@ -1,6 +1,5 @@
 """component.files: atomic writes, and checks on files of others."""
 
-import errno
 import itertools
 import os
 import socket
@@ -164,48 +163,6 @@ def test_file_that_is_removed_while_the_restore_ends_is_freed(
     fs.unlink(tmp_path / "claim.json")
 
     assert removed_and_open(tmp_path) == 0
-
-
-class NoRename(DeferredFileSystem):
-    """A file system that creates files in one step."""
-
-    def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
-        raise AssertionError(path)
-
-
-def test_new_file_has_its_content_and_no_other_name_while_a_device_moves(tmp_path: Path) -> None:
-    fs, path = NoRename(), tmp_path / "claim.json"
-
-    with fs.freed_later():
-        save(fs, path, b"record", mode=0o644, new=True)
-
-        assert names(tmp_path) == ["claim.json"]
-        assert path.read_bytes() == b"record"
-        status = path.stat()
-        assert (status.st_nlink, status.st_mode & 0o777) == (1, 0o644)
-
-
-def test_file_that_exists_or_cannot_be_created_in_one_step_is_renamed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fs, path = DeferredFileSystem(), tmp_path / "claim.json"
-    with fs.freed_later():
-        save(fs, path, b"old record", new=True)
-        save(fs, path, b"new record", new=True)
-        assert path.read_bytes() == b"new record"
-        path.unlink()
-
-        def refuse(path: Path, flags: int, mode: int = 0o777) -> int:
-            if flags & os.O_TMPFILE == os.O_TMPFILE:
-                raise OSError(errno.EOPNOTSUPP, "no files without a name")
-            return real_open(path, flags, mode)
-
-        real_open = os.open
-        monkeypatch.setattr("dranet_nri.component.files.os.open", refuse)
-        save(fs, path, b"next record", new=True)
-
-    assert path.read_bytes() == b"next record"
-    assert names(tmp_path) == ["claim.json"]
 
 
 def test_deferred_file_system_has_a_limit_of_open_files(tmp_path: Path) -> None:

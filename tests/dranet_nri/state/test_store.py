@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.component.files import FileSystem
 from dranet_nri.errors import (
     InvalidValueError,
 )
@@ -41,22 +40,6 @@ def test_reader_reads_the_records_of_the_store(
     assert reader.by_pod(POD_UID) == (ALLOCATION,)
     assert reader.records() == store.records() == (ALLOCATION,)
     assert not reader.broken
-
-
-def test_only_a_new_record_is_created_in_one_step(tmp_path: Path) -> None:
-    """The path of another one exists."""
-    created: list[str] = []
-
-    class Noting(FileSystem):
-        def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
-            created.append(path.name)
-            return super().create(path, data, mode, durable=durable)
-
-    with AllocationStore(tmp_path, fs=Noting()) as store:
-        store.put(ALLOCATION)
-        store.put(replace(ALLOCATION, nonce="other"))
-
-    assert created == [NAME]
 
 
 def test_records_are_found_by_pod_in_the_order_of_claims(
