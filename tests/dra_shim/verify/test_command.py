@@ -87,14 +87,13 @@ def test_report_is_printed_although_the_clean_up_fails(
 def test_lost_terminal_ends_the_pods_too(
     monkeypatch: pytest.MonkeyPatch, handled: set[int]
 ) -> None:
+    inherited = dict.fromkeys(signal.valid_signals(), signal.SIG_DFL)
+    monkeypatch.setattr("dra_shim.commands.verify.signal.getsignal", inherited.get)
     main(["verify"])
     assert handled == {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
     handled.clear()
-    ignored = {signal.SIGHUP: signal.SIG_IGN}  # as with `nohup`
-    monkeypatch.setattr(
-        "dra_shim.commands.verify.signal.getsignal", lambda number: ignored.get(number)
-    )
+    inherited[signal.SIGHUP] = signal.SIG_IGN  # as with `nohup`
     main(["verify"])
     assert handled == {signal.SIGINT, signal.SIGTERM}
 
