@@ -127,8 +127,12 @@ def assert_usable(cri: Cri, name: str, nic: Nic) -> Pod:
 
 
 def held_namespaces(plugin: Plugin) -> int:
-    """Return how many network namespaces the plugin keeps alive."""
-    targets = (
-        str(link.readlink()) for link in Path(f"/proc/{plugin.pid}/fd").iterdir() if link.exists()
+    """Return how many network namespaces the plugin keeps alive, besides that of the host."""
+    process = Path(f"/proc/{plugin.pid}")
+    host = process.joinpath("ns/net").stat()
+    links = [link for link in process.joinpath("fd").iterdir() if link.exists()]
+    return sum(
+        str(link.readlink()).startswith(("net:", "/run/netns/", "/var/run/netns/"))
+        and link.stat().st_ino != host.st_ino
+        for link in links
     )
-    return sum(target.startswith(("net:", "/run/netns/", "/var/run/netns/")) for target in targets)
