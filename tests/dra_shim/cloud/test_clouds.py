@@ -153,6 +153,25 @@ def test_gce_child_gets_an_address_of_the_first_alias_range_and_the_router() -> 
 
 
 @pytest.mark.parametrize(
+    ("own", "kept"),
+    [
+        ({}, {"interface", "routes", "rules"}),
+        ({"interface": {"vrf": {"name": "red"}}}, {"interface"}),
+        ({"rules": [{"source": "10.7.0.0/16", "table": 7}]}, {"interface"}),
+        ({"interface": {"addresses": ["10.9.0.1/24"]}}, set()),
+        ({"profile": "fast"}, set()),
+    ],
+)
+def test_gce_child_gets_what_its_claim_leaves_open(own: dict[str, Any], kept: set[str]) -> None:
+    given = DeviceFacts(ipvlan=gce_child("10.4.3.0/24"))
+    interface = {"type": "IPVLAN", **own.get("interface", {})}
+    config = parse_network_config({**own, "interface": interface})
+
+    assert given.parameters_for(config).keys() == kept
+    assert not given.parameters_for(parse_network_config({}))
+
+
+@pytest.mark.parametrize(
     ("alias", "addresses"),
     [
         ("10.4.3.9/32", "10.4.3.9-10.4.3.9/32"),

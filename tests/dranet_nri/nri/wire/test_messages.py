@@ -85,6 +85,17 @@ def test_every_method_accepts_an_empty_request_and_refuses_malformed_bytes(metho
         messages.decode_request(method, b"\xff")
 
 
+@pytest.mark.parametrize("field", ["pods", "containers"])
+def test_truncated_entry_of_a_list_is_refused(field: str) -> None:
+    listed = nri_pb2.SynchronizeRequest(
+        pods=[nri_pb2.PodSandbox(id="pod")] if field == "pods" else [],
+        containers=[nri_pb2.Container(id="container")] if field == "containers" else [],
+    )
+
+    with pytest.raises(ProtocolError, match="Synchronize: the payload cannot be decoded"):
+        messages.decode_request("Synchronize", listed.SerializeToString()[:-1])
+
+
 @given(st.sampled_from(sorted(messages.PLUGIN_METHODS)), st.binary(max_size=60))
 def test_any_payload_is_accepted_or_refused_as_a_protocol_error(
     method: str, payload: bytes
