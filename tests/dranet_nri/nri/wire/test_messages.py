@@ -85,6 +85,15 @@ def test_every_method_accepts_an_empty_request_and_refuses_malformed_bytes(metho
         messages.decode_request(method, b"\xff")
 
 
+def test_list_of_a_newer_runtime_is_decoded_without_its_new_fields() -> None:
+    listed = nri_pb2.SynchronizeRequest(pods=[nri_pb2.PodSandbox(id="s")]).SerializeToString()
+
+    request = messages.decode_request("Synchronize", unknown_field(900, b"new") + listed)
+
+    assert isinstance(request, messages.SynchronizeRequest)
+    assert request.pods == (Pod("s", "", "", ""),)
+
+
 @pytest.mark.parametrize("field", ["pods", "containers"])
 def test_truncated_entry_of_a_list_is_refused(field: str) -> None:
     listed = nri_pb2.SynchronizeRequest(
