@@ -1,6 +1,6 @@
 """The kubelet's probe under the load of a thousand misbehaving clients. It is always answered.
 
-The clients are a process of their own, so that they cost the server what strangers would.
+The clients are a process of their own, so that they have no part in the time of the server.
 """
 
 import asyncio
@@ -26,20 +26,20 @@ PROBE_S = 60.0  # ends a test that hangs; nothing is tried again
 HEAD = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
 
 # Opens so many connections, sends what it is given on each and reads nothing; opens each anew that
-# the server ends, after some seconds. Says "ready" when all have been open once.
+# the server ends, after some seconds. Prints "ready" when all have been open once.
 CLIENT_PROGRAM = """
 import collections, select, socket, sys, time
 port, count, data = int(sys.argv[1]), int(sys.argv[2]), bytes.fromhex(sys.argv[3])
 ready, clients, ended, opened = select.epoll(), {}, collections.deque(), 0
-def knock():
-    knocking = socket.socket()
-    knocking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-    knocking.setblocking(False)
-    knocking.connect_ex(("127.0.0.1", port))
-    clients[knocking.fileno()] = knocking
-    ready.register(knocking, select.EPOLLOUT)
+def connect():
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    client.setblocking(False)
+    client.connect_ex(("127.0.0.1", port))
+    clients[client.fileno()] = client
+    ready.register(client, select.EPOLLOUT)
 for _ in range(count):
-    knock()
+    connect()
 while True:
     for fd, events in ready.poll(0.1):
         if events & (select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR):
@@ -53,7 +53,7 @@ while True:
             print("ready", flush=True)
     while ended and ended[0] + 3 < time.monotonic():
         ended.popleft()
-        knock()
+        connect()
 """
 
 
@@ -68,14 +68,14 @@ async def healthy() -> Page:
 
 
 async def probed(port: int) -> str:
-    """Ask as the kubelet does, on a connection of its own."""
+    """Send a probe as the kubelet does, on a new connection."""
     async with AsyncClient(timeout=PROBE_S) as kubelet:
         return (await kubelet.get(f"http://127.0.0.1:{port}/healthz")).text
 
 
 @asynccontextmanager
 async def served_under_load(data: bytes) -> AsyncIterator[int]:
-    """Serve beside clients that each send data; yield the port when all have knocked."""
+    """Serve beside clients that each send data; yield the port when all are connected."""
     notices = WebNotices()
     served = {"/metrics": metrics, "/healthz": healthy}
     server = asyncio.create_task(WebServer(ListenAddress("127.0.0.1", 0), served, notices).run())
@@ -92,7 +92,7 @@ async def served_under_load(data: bytes) -> AsyncIterator[int]:
     finally:
         clients.kill()
         await clients.wait()
-        assert await probed(port) == "ok\n"  # and so whoever knocked before has been let in
+        assert await probed(port) == "ok\n"  # all earlier connections are accepted by then
         server.cancel()
         await asyncio.wait({server})
 
