@@ -192,7 +192,7 @@ _FAIL_CLOSED: Final = (
         "the gate opens before the result is recorded",
         _ATTACHER,
         "self.gate.close(claim.claim.uid)",
-        "self.open_gate(claim, _blank(pod, netns, claim))",
+        "self.open_gate(claim, _new_record(pod, netns, claim))",
         f"{_TEST_RACES}::test_gate_is_closed_during_an_attach",
     ),
     Break(

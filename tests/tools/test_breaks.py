@@ -1,5 +1,7 @@
 """The promises broken on purpose: two of them here, and the table in step with the program."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,15 @@ def test_every_break_names_unique_text_and_an_existing_test(
     assert breakage.apply(source) != source
     compile(breakage.apply(source), breakage.file, "exec")
     assert f"def {name}(" in (CHECKOUT / path).read_text()
+
+
+def test_breaks_use_defined_names_only(tmp_path: Path) -> None:
+    for number, breakage in enumerate(BREAKS):
+        source = (CHECKOUT / breakage.file).read_text()
+        (tmp_path / f"{number}.py").write_text(breakage.apply(source))
+
+    undefined = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", tmp_path]
+    subprocess.run(undefined, check=True)
 
 
 def test_moved_or_repeated_text_of_a_break_is_reported() -> None:
