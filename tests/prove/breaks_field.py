@@ -248,7 +248,7 @@ FIELD: Final = (
         "a NIC through which WireGuard sends with a mark is published",
         "dranet_nri/linux/netlink/underlays.py",
         "path.source, path.mark)",
-        "path.source)",
+        "path.source, 0)",
         "tests/dranet_nri/linux/netlink/test_underlays.py"
         "::test_links_towards_endpoints_are_underlays",
     ),
