@@ -51,8 +51,8 @@ def test_breaks_use_defined_names_only(tmp_path: Path) -> None:
         source = (CHECKOUT / breakage.file).read_text()
         (tmp_path / f"{number}.py").write_text(breakage.apply(source))
 
-    undefined = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", tmp_path]
-    subprocess.run(undefined, check=True)
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821"]
+    subprocess.run([*command, str(tmp_path)], check=True)
 
 
 def test_moved_or_repeated_text_of_a_break_is_reported() -> None:
