@@ -196,6 +196,24 @@ def test_svg_equals_the_golden_file(saved: Path, node: str) -> None:
     assert picture == (GOLDEN / f"{node}.svg").read_text()
 
 
+def test_picture_has_the_ends_of_long_names(saved: Path) -> None:
+    node = "node-with-a-name.of-a-domain.compute.internal-and-many-more-letters"
+    text = (saved / "gke-a4-0.json").read_text().replace("gke-a4-0", node)
+    (saved / "long.json").write_text(text)
+    for pod in ("worker-0", "worker-1"):
+        gpu = ("gpu.nvidia.com", node, f"gpu-{pod[-1]}")
+        name = f"a-training-run-with-a-long-name-{pod}"
+        (saved / f"{pod}.json").write_text(json.dumps(claim(pod, name, gpu)))
+
+    run(saved, "topology", node, "--svg", "picture.svg")
+
+    root = ElementTree.parse(saved.parent / "picture.svg").getroot()
+    texts = [found.text or "" for found in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {text[-9:] for text in texts if text.startswith("ml/a-")} == {"-worker-0", "-worker-1"}
+    assert f"Node {node}" in texts
+    assert int(root.get("width", "")) > 9 * len(f"Node {node}")  # of 16 pixels each
+
+
 def test_explain_finds_the_node_for_a_file(saved: Path) -> None:
     (saved.parent / "job.yaml").write_text(JOB)
 
