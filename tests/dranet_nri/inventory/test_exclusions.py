@@ -1,3 +1,5 @@
+"""Links that are not published, each with a reason."""
+
 from dataclasses import replace
 
 import pytest

@@ -1,3 +1,5 @@
+"""Facts of links, addresses and routes, as a real kernel reports them."""
+
 import select
 import shutil
 import subprocess
