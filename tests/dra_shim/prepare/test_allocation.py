@@ -86,7 +86,7 @@ GANG = [user("gang", "g1", apiGroup="scheduling.k8s.io", resource="podgroups")]
         ),
         (
             GANG,
-            "take the claim out of the PodGroup and give each pod its own: resourceClaimTemplate",
+            "remove the claim from the PodGroup, and give each pod its own: resourceClaimTemplate",
         ),
         ([*TWO, *GANG], "is reserved for podgroups.scheduling.k8s.io/gang, which is not a pod"),
     ],
