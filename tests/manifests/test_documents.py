@@ -17,7 +17,8 @@ from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "manifests/docs").glob("*.md"))]
-DOCUMENTS = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md"]
+EXAMPLES = sorted((ROOT / "manifests/examples").rglob("*.md"))
+DOCUMENTS = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md", *EXAMPLES]
 DIRECTORIES = ("dra_shim", "dranet_nri", "manifests", "tests")
 ALL_PAGES = [
     *ROOT.glob("*.md"),
@@ -66,8 +67,8 @@ def links() -> Iterator[tuple[str, str]]:
 
 
 def manifests() -> Iterator[tuple[str, str]]:
-    """Yield each block of YAML, after where it is."""
-    for path in DOCUMENTS:
+    """Yield each block of YAML, after where it is; examples have parts of requests."""
+    for path in DOCUMENTS[: -len(EXAMPLES)]:
         blocks = [text for language, text in FENCE.findall(path.read_text()) if language == "yaml"]
         yield from ((f"{name(path)}-{nth}", text) for nth, text in enumerate(blocks, 1))
 
