@@ -58,7 +58,7 @@ def test_a_released_claim_gets_a_new_nonce(shim: Shim) -> None:
 @pytest.fixture
 def allocations(shim: Shim) -> Path:
     """Return the directory of the records."""
-    directory = shim.home / "state/allocations"
+    directory = shim.directory / "state/allocations"
     directory.mkdir(parents=True)
     return directory
 

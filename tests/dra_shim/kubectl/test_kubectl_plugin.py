@@ -68,7 +68,7 @@ def saved(tmp_path: Path) -> Path:
 
 def run(saved: Path, *arguments: str) -> Ended:
     """Run a subcommand on the saved files."""
-    return called(main, *arguments, "--from", str(saved), home=saved.parent)
+    return called(main, *arguments, "--from", str(saved), cwd=saved.parent)
 
 
 @pytest.mark.parametrize("command", ["status", "verify"])
@@ -266,7 +266,7 @@ def test_bundle_does_not_overwrite_a_file(saved: Path) -> None:
 
 @pytest.mark.parametrize("command", [name for name, _ in PROGRAM.commands])
 def test_each_command_has_examples(tmp_path: Path, command: str) -> None:
-    ended = called(main, command, "--help", home=tmp_path)
+    ended = called(main, command, "--help", cwd=tmp_path)
 
     assert f"kubectl dranet {command}" in ended.stdout.partition("examples:")[2]
 

@@ -185,7 +185,7 @@ def test_durations_are_in_the_verbose_report_and_the_document() -> None:
     assert as_document([slow])["checks"][0]["seconds"] == 12.3
 
 
-def test_report_as_a_document() -> None:
+def test_document_of_a_report_has_counts_and_remedies() -> None:
     report = as_document(LINES)
 
     assert report["passed"] is False
