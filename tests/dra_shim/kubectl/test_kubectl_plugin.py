@@ -43,6 +43,7 @@ apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata: {name: pair, namespace: ml}
 spec:
+  metadata: {annotations: {token: s3cret}}
   spec:
     devices:
       requests:
@@ -253,6 +254,45 @@ def test_bundle_has_no_secrets_and_can_be_read_as_saved_files(saved: Path) -> No
     assert not any("s3cret" in text for text in texts)
     again = run(saved.parent / "unpacked", "status")
     assert again.stdout == run(saved, "status").stdout
+
+
+KUBECTL = """#!/bin/sh
+case "$*" in
+*"get pods"*) cat pods.json ;;
+*" logs "*dranet-far*) echo 'Error from server: dial tcp 10.0.0.2:10250: i/o timeout' >&2; exit 1 ;;
+*" logs "*)
+    touch "read-$$"
+    for try in $(seq 400); do
+        [ "$(ls read-* | wc -l)" -lt 2 ] || break
+        [ "$try" -lt 400 ] || exit 1
+        sleep 0.05
+    done
+    printf 'a log, Bearer s3cret \\377\\n' ;;
+*) echo '{"items": []}' ;;
+esac
+"""
+
+
+def test_bundle_has_logs_of_other_nodes_if_one_is_unreachable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each readable log waits for another one, so they are read together."""
+    (tmp_path / "kubectl").write_text(KUBECTL)
+    (tmp_path / "kubectl").chmod(0o755)
+    (tmp_path / "pods.json").write_text(
+        json.dumps({"items": [driver_pod("near"), driver_pod("far")]})
+    )
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["bundle", "--file", "b.tar.gz"]) == 0
+
+    with tarfile.open("b.tar.gz") as archive:
+        archive.extractall("unpacked", filter="data")
+    logs = {path.name: path.read_text() for path in Path("unpacked").rglob("*.log")}
+    near = "a log, Bearer REMOVED \N{REPLACEMENT CHARACTER}\n"
+    assert logs["dranet-near-dranet.log"] == logs["dranet-near-nri.log"] == near
+    assert "i/o timeout" in logs["dranet-far-dranet.log"]
 
 
 def test_bundle_does_not_overwrite_a_file(saved: Path) -> None:
