@@ -60,7 +60,7 @@ class ServerSource:
             ) from None
         if document is None:
             raise ApiUnavailableError(
-                f"Node {node}: does not exist; is the node's name right (--hostname-override)?"
+                f"Node {node}: does not exist; check the name of the node (--hostname-override)"
             )
         return frozenset(_addresses(document))
 

@@ -62,7 +62,7 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> R
     token, authority = account / "token", account / "ca.crt"
     if not (host and port):
         raise InvalidValueError(
-            "KUBERNETES_SERVICE_HOST and _PORT: not set, so this is no pod; give --kubeconfig"
+            "KUBERNETES_SERVICE_HOST and _PORT: not set, as outside of a pod; set --kubeconfig"
         )
     if not token.is_file():
         raise InvalidValueError(f"{token}: no such file; mount a service account token there")

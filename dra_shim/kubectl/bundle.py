@@ -8,6 +8,7 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ from dranet_nri.errors import InvalidValueError
 EXAMPLES: Final = ("bundle", "bundle --file support.tar.gz --tail 5000")
 _FOLDER: Final = "dranet-bundle"  # in the archive
 _CONTAINERS: Final = ("dranet", "nri")  # of the driver's pods, with logs
+_LOGS_AT_A_TIME: Final = 16  # an unreachable node does not answer for half a minute
 _EVENTS: Final = ("events", "Event")
 _RELATED: Final = ("dra.net", "Claim", "NetworkDevice", "RDMADevice", "DynamicResources")
 
@@ -101,8 +103,13 @@ def _is_related(event: Item) -> bool:
 
 
 def _logs(kubectl: Kubectl, drivers: tuple[Item, ...], tail: int) -> Iterator[tuple[str, str]]:
-    for pod in drivers:
-        metadata = pod.get("metadata") or {}
-        for container in _CONTAINERS:
-            text = kubectl.logs(metadata["namespace"], metadata["name"], container, tail)
-            yield f"logs/{metadata['name']}-{container}.log", redacted_text(text)
+    """Yield the log of each container, or why it cannot be read."""
+
+    def log(source: tuple[Item, str]) -> tuple[str, str]:
+        metadata, container = source
+        text = kubectl.logs(metadata["namespace"], metadata["name"], container, tail)
+        return f"logs/{metadata['name']}-{container}.log", redacted_text(text)
+
+    sources = [(pod.get("metadata") or {}, name) for pod in drivers for name in _CONTAINERS]
+    with ThreadPoolExecutor(_LOGS_AT_A_TIME) as pool:
+        yield from pool.map(log, sources)

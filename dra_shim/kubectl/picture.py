@@ -19,7 +19,9 @@ _COLUMNS: Final = 4  # PCIe roots side by side
 _TILE: Final = (204, 58)  # width and height; all sizes are pixels
 _GAP: Final = 8
 _TITLE: Final = 24
-_MAX_CHARACTERS: Final = 30  # of a line in a tile
+_MAX_BOLD: Final = 22  # characters of the first line in a tile
+_MAX_PLAIN: Final = 28  # characters of the other lines
+_LETTER: Final = 10  # width of a letter in the title, at most on average
 
 
 def draw_node(node: ClusterNode) -> str:
@@ -31,6 +33,8 @@ def draw_node(node: ClusterNode) -> str:
     ]
     most = max((len(set(map(_root_of, members))) for _, members in sockets), default=1)
     width = min(_COLUMNS, max(most, 2)) * (_TILE[0] + 3 * _GAP) + 5 * _GAP
+    title = f"Node {node.name}"
+    width = max(width, _LETTER * len(title) + 4 * _GAP)
     parts: list[str] = []
     y = 3 * _GAP + _TITLE
     for numa, members in sockets:
@@ -43,7 +47,7 @@ def draw_node(node: ClusterNode) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
             f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
             f'<rect width="{width}" height="{height}" fill="white"/>',
-            _text(2 * _GAP, 3 * _GAP + 6, f"Node {node.name}", 'font-size="16"'),
+            _text(2 * _GAP, 3 * _GAP + 6, title, 'font-size="16"'),
             *parts,
             *_legend(y + _GAP),
             "</svg>",
@@ -92,8 +96,8 @@ def _tile(device: PlacedDevice, x: int, y: int) -> Iterator[str]:
     yield f"<g><title>{escape(chr(10).join(lines))}</title>"
     yield _box(x, y, *_TILE, _COLOURS[device.state], _BORDERS[device.kind])
     for row, line in enumerate(lines):
-        style = 'font-weight="bold"' if not row else 'font-size="11"'
-        yield _text(x + 6, y + 17 + 16 * row, _short(line), style)
+        most, style = (_MAX_PLAIN, 'font-size="11"') if row else (_MAX_BOLD, 'font-weight="bold"')
+        yield _text(x + 6, y + 17 + 16 * row, _short(line, most), style)
     yield "</g>"
 
 
@@ -127,5 +131,7 @@ def _text(x: int, y: int, text: str, style: str = "") -> str:
     return f'<text x="{x}" y="{y}" {style}>{escape(text)}</text>'.replace(" >", ">")
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
+def _short(text: str, most: int) -> str:
+    """Return a text without its middle if it is long: names of pods differ at their ends."""
+    end = (most - 1) // 2
+    return text if len(text) <= most else f"{text[: most - 1 - end]}…{text[-end:]}"

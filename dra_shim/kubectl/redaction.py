@@ -1,8 +1,8 @@
 """Redaction of objects and logs for the support archive.
 
 Rules:
-1. Annotations, managed fields and the values of environment variables are removed: tokens and
-   passwords are in them.
+1. Annotations (a template's too), managed fields and the values of environment variables are
+   removed: tokens and passwords are in them.
 2. Of a pod only fields that concern claims and devices stay: names, images, claims, node, phase.
    Commands and arguments are removed.
 3. In logs, bearer tokens and JSON Web Tokens are replaced, and passwords in URLs.
@@ -30,6 +30,9 @@ def redacted(item: Item) -> Item:
     plain = {**item, "metadata": _selected(item.get("metadata"), _METADATA)}
     if item.get("kind") == "Pod":
         return _pod(plain)
+    if item.get("kind") == "ResourceClaimTemplate":
+        spec = item.get("spec") or {}
+        return {**plain, "spec": {**spec, "metadata": _selected(spec.get("metadata"), _METADATA)}}
     return plain
 
 

@@ -80,11 +80,11 @@ def requested_claim(document: Mapping[str, object] | None, ref: ObjectRef) -> Al
     claim = read_allocated(document)
     if claim.ref.uid != ref.uid:
         raise RefusedError(
-            f"claim {ref}: was replaced: the pod's had UID {ref.uid}, there is one with "
-            f"{claim.ref.uid}; delete the pod"
+            f"claim {ref}: was replaced: the pod has the claim with UID {ref.uid}, and the server "
+            f"one with UID {claim.ref.uid}; delete the pod"
         )
     if not claim.allocated:
-        raise RefusedError(f"claim {ref}: is not allocated; the scheduler does that, not the node")
+        raise RefusedError(f"claim {ref}: is not allocated; the scheduler allocates claims")
     return claim
 
 
@@ -102,7 +102,7 @@ def consumer_of(
 
     Raises:
         NotYetError: the claim is still reserved for pods that ended.
-        RefusedError: the claim is reserved for none, for several, or not for a pod.
+        RefusedError: the claim is reserved for no pod, for several, or for something else.
     """
     consumers = claim.consumers
     if not consumers:
@@ -111,9 +111,9 @@ def consumer_of(
     groups = [consumer for consumer in consumers if consumer not in pods]
     if groups and (consumes_devices(claim) or not pods):
         raise RefusedError(
-            f"claim {claim.ref}: is reserved for {', '.join(map(str, groups))}, which is no pod, "
-            "and a device goes to one pod; take the claim out of the PodGroup and give each pod "
-            "its own: resourceClaimTemplateName in spec.resourceClaims of the pods"
+            f"claim {claim.ref}: is reserved for {', '.join(map(str, groups))}, which is not a "
+            "pod, and a device belongs to one pod; remove the claim from the PodGroup, and give "
+            "each pod its own: resourceClaimTemplateName in spec.resourceClaims of the pods"
         )
     if consumes_devices(claim) and len(pods) > 1:
         running = [pod for pod in pods if pod.uid not in ended]
@@ -144,9 +144,9 @@ def requested_use(use: PodUse | None, claim: AllocatedClaim, pod: ObjectRef) -> 
             claim.
     """
     if use is None or use.uid != pod.uid:
-        raise RefusedError(f"pod {pod}: the one with UID {pod.uid} does not exist any more")
+        raise RefusedError(f"pod {pod}: does not exist any more with UID {pod.uid}")
     if not use.has_claim:
-        raise RefusedError(f"pod {pod}: claim {claim.ref} is reserved for it, but it has none such")
+        raise RefusedError(f"pod {pod}: does not list claim {claim.ref}, which is reserved for it")
     if use.host_network and consumes_devices(claim):
         raise RefusedError(
             f"pod {pod}: is on the host network, to which no device can be moved; remove "
@@ -298,8 +298,8 @@ def _check_devices(
         _, pool, name = result.device
         if pool != settings.pool:
             raise RefusedError(
-                f"device {name}: is of pool {pool}, and this node's is {settings.pool}; is the "
-                "node's name right (--hostname-override)?"
+                f"device {name}: is in pool {pool}, and the pool of this node is {settings.pool}; "
+                "check the name of the node (--hostname-override)"
             )
         if name not in devices:
             raise NotYetError(
@@ -315,7 +315,7 @@ def _check_devices(
 def _selected(
     claim: AllocatedClaim, settings: PrepareSettings, violations: list[str]
 ) -> Iterator[tuple[str, tuple[NetworkConfig, Mapping[str, object]]]]:
-    """Yield the configuration of each request, and as it is written; violations are appended."""
+    """Yield each request with its configuration, parsed and as written; append violations."""
     for request in dict.fromkeys(result.request for result in claim.results):
         try:
             written = merged_parameters(

@@ -19,7 +19,7 @@ class ApiUnavailableError(NotYetError):
     """
 
     def __init__(self, text: str, after_s: float = 0.0) -> None:
-        """Keep the facts."""
+        """Keep the text and the delay."""
         super().__init__(text)
         self.after_s = after_s
 

@@ -27,8 +27,8 @@ class PodSource(Protocol):
 
     Prepare needs the pod: a claim names it, but does not tell its name for the claim (KEP-5304),
     which containers list the claim and must wait for its devices, and whether it is on the host
-    network. A watch would save the request, for a message about each change of each pod of the
-    node and the right to list the pods of all namespaces.
+    network. A watch would save the request, but needs a message for each change of each pod of the
+    node, and the right to list the pods of all namespaces.
     """
 
     async def pod(self, ref: ObjectRef) -> Mapping[str, object] | None:

@@ -89,8 +89,9 @@ class Kubectl:
     def _run(self, *words: str, stdin: str = "", limit_s: float) -> CommandResult:
         try:
             done = subprocess.run(  # noqa: S603 - kubectl, and the words of its command line
-                [*self._command, *words], input=stdin, capture_output=True, text=True,
-                check=False, timeout=limit_s, start_new_session=True,
+                [*self._command, *words], input=stdin, capture_output=True,
+                encoding="utf-8", errors="replace", check=False, timeout=limit_s,
+                start_new_session=True,
             )  # fmt: skip
         except FileNotFoundError:
             raise KubectlError(NO_KUBECTL) from None

@@ -1,13 +1,16 @@
 """SVG matrix of a verification, with a cell for each pair of NICs."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from dra_shim.verify.types import Line, Outcome
 
 CELL = 60  # pixels; the name of a check fits
+SMALL_CELL = 16  # a name of a row fits
+MOST_NAMES = 40  # with cells of full size
 LETTER = 7  # pixels of a letter of a name, at most on average
-LEGEND = 420
+LEGEND = 660
 COLOURS = {
     Outcome.FAILED: "#c62828",
     Outcome.NOT_MEASURED: "#bdbdbd",
@@ -20,19 +23,20 @@ SEVERITY = (Outcome.FAILED, Outcome.NOT_MEASURED, Outcome.PASSED)
 def draw(lines: Sequence[Line]) -> str:
     """Return the SVG text: rows send, columns receive; checks of one end are on the diagonal.
 
-    A cell has the colour of its worst check and the name of its first failed one. Its title lists
-    all checks.
+    A cell has the colour of its worst check and the name of its first failed one, or "x" where
+    the name does not fit. Its title lists all checks.
     """
-    names = sorted({name for line in lines for name in (line.source, line.target) if name})
+    names = {name for line in lines for name in (line.source, line.target) if name}
+    cell = CELL if len(names) <= MOST_NAMES else SMALL_CELL
     margin = LETTER * max(map(len, names), default=0) + 20
-    bottom = margin + CELL * len(names) + 20
+    bottom = margin + cell * len(names) + 20
     width, height = max(bottom, LEGEND), bottom + 30
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
-    side = CELL * len(names)
+    side = cell * len(names)
     parts.append(
         f'<rect x="{margin}" y="{margin}" width="{side}" height="{side}" fill="{UNMEASURED}"/>'
     )
@@ -40,31 +44,45 @@ def draw(lines: Sequence[Line]) -> str:
     for line in lines:
         found.setdefault((line.source, line.target or line.source), []).append(line)
     # Most pairs of a large cluster are not measured: only the others have a cell.
-    places = {name: margin + CELL * place for place, name in enumerate(names)}
+    ordered = sorted(names, key=_by_number)
+    places = {name: margin + cell * place for place, name in enumerate(ordered)}
     parts += [
-        _cell(places[target], places[source], checks) for (source, target), checks in found.items()
+        _cell(places[target], places[source], cell, checks)
+        for (source, target), checks in found.items()
     ]
-    for source, y in places.items():
-        parts.append(_text(margin - 8, y + CELL // 2 + 4, source, "end"))
-        x = y + CELL // 2 + 4
-        turned = f'transform="rotate(-90 {x} {margin - 8})"'
-        parts.append(_text(x, margin - 8, source, "start", turned))
-    parts += _legend(bottom)
+    parts += [*_names(places, margin - 8, cell), *_legend(bottom)]
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _cell(x: int, y: int, found: Sequence[Line]) -> str:
+def _by_number(name: str) -> list[tuple[str, int]]:
+    """Return the key of an order with node-2 before node-10."""
+    parts = re.findall(r"([^0-9]*)([0-9]*)", name)
+    return [(text, int(digits or 0)) for text, digits in parts]
+
+
+def _names(places: Mapping[str, int], end: int, cell: int) -> list[str]:
+    """Return the names of the rows and of the columns, up to the matrix."""
+    parts = []
+    for name, place in places.items():
+        middle = place + cell // 2 + 4
+        turned = f'transform="rotate(-90 {middle} {end})"'
+        parts += [
+            _text(end, middle, name, "end"), _text(middle, end, name, "start", turned)
+        ]  # fmt: skip
+    return parts
+
+
+def _cell(x: int, y: int, size: int, found: Sequence[Line]) -> str:
     outcomes = {line.outcome for line in found}
     colour = COLOURS[next(outcome for outcome in SEVERITY if outcome in outcomes)]
     title = "\n".join(f"{line.check}: {line.outcome} {line.value}".rstrip() for line in found)
     failures = [line.check for line in found if line.outcome is Outcome.FAILED]
     style = 'fill="white" font-size="10"'
-    label = (
-        _text(x + CELL // 2, y + CELL // 2 + 4, failures[0], "middle", style) if failures else ""
-    )
+    text = "".join(failures[:1]) if size == CELL else "x" * bool(failures)
+    label = _text(x + size // 2, y + size // 2 + 4, text, "middle", style) if text else ""
     return (
-        f'<g><title>{escape(title)}</title><rect x="{x}" y="{y}" width="{CELL - 2}" '
-        f'height="{CELL - 2}" fill="{colour}"/>{label}</g>'
+        f'<g><title>{escape(title)}</title><rect x="{x}" y="{y}" width="{size - 2}" '
+        f'height="{size - 2}" fill="{colour}"/>{label}</g>'
     )
 
 
@@ -80,7 +98,8 @@ def _legend(y: int) -> list[str]:
             f'<rect x="{x}" y="{y + 8}" width="12" height="12" fill="{colour}" stroke="#757575"/>'
         )
         parts.append(_text(x + 18, y + 18, text, "start"))
-    return parts
+    axes = "rows send, columns receive; diagonal: one NIC"
+    return [*parts, _text(10 + len(entries) * 110 - 20, y + 18, axes, "start")]
 
 
 def _text(x: int, y: int, text: str, anchor: str, more: str = "") -> str:

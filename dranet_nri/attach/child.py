@@ -2,8 +2,8 @@
 
 Rules:
 1. The device and its RDMA devices stay on the host, so that several pods can have children.
-2. In shared mode the pod also gets the RDMA device's files. In exclusive mode it could not open
-   them: it gets the network only, with a warning.
+2. In shared mode the pod also gets the RDMA device's files. In exclusive mode the pod could not
+   open them, so it gets the network only, with a warning.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -147,7 +147,7 @@ def _parent(
         fabric = "InfiniBand" if needed == ARPHRD_INFINIBAND else "Ethernet"
         raise RefusedError(
             f"device {name}: interface.type {link.kind} needs an {fabric} interface, and"
-            f" {state.link.name} is none; remove interface.type"
+            f" {state.link.name} is not one; remove interface.type"
         )
     return state
 
@@ -156,9 +156,9 @@ def _parent(
 class OrphanSchedule:
     """Schedule of scans for orphaned links, because a scan costs a netlink dump.
 
-    Each reconcile scans while a pod has a child, and for CLOSE_WATCH_S after that; otherwise one in
-    PERIOD_S, for links of an earlier instance of the plugin. A link is orphaned when the kernel
-    ends its namespace, seconds after the pod.
+    Each reconcile scans while a pod has a child, and for CLOSE_WATCH_S after that. Otherwise one
+    reconcile per PERIOD_S scans, for links of an earlier instance of the plugin. A link is orphaned
+    when the kernel ends its namespace, seconds after the pod.
 
     Attributes:
         clock: seconds since boot.

@@ -5,7 +5,7 @@ Rules:
    restored. Each job has its own thread, so that a hung kernel call blocks no other job.
 2. The gate (CDI spec) is open only in phase ATTACHED; it is closed before the phase changes. A gate
    that cannot be closed does not block a restore, but blocks the next attach.
-3. The record of another sandbox does not replace one with the location of a device.
+3. A record with the location of a device is not replaced by the record of another sandbox.
 4. The plugin references the network namespace from the attach until the devices are restored.
 """
 

@@ -200,8 +200,8 @@ def with_route_warning(record: AttachedDevice) -> AttachedDevice:
         return record
     more = ", and others" if len(routes) > MAX_NAMED else ""
     warning = (
-        f"not restored on the host: route {'; '.join(routes[:MAX_NAMED])}{more}; what added it must"
-        " do so again"
+        f"not restored on the host: route {'; '.join(routes[:MAX_NAMED])}{more}; add it again when"
+        " the pod has ended"
     )
     return replace(record, warnings=(warning, *record.warnings))
 

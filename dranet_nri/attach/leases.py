@@ -1,4 +1,4 @@
-"""DHCP leases of a pod's devices, acquired before the gate opens, and released at detach.
+"""DHCP leases (RFC 2131) of a pod's devices, acquired before the gate opens, released at detach.
 
 Rules:
 1. All devices of a pod acquire their leases at the same time.

@@ -1,4 +1,4 @@
-"""Extension of DHCP leases, by their server from T1 and by any server from T2.
+"""Extension of DHCP leases: by their server from T1, by any server from T2 (RFC 2131, 4.4.5).
 
 Rules:
 1. A lease that expired or was withdrawn is lost. Its address is deleted, the gate closes, and the

@@ -1,7 +1,7 @@
 """Snapshot of a device on the host: the state to restore.
 
 Rules:
-1. It has only those sysctls that a move loses.
+1. A snapshot contains only the sysctls that a move loses.
 """
 
 from collections.abc import Mapping

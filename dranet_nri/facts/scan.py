@@ -28,7 +28,7 @@ from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.links import TOO_LARGE
 from dranet_nri.linux.netlink.policy_routing import policy_routes
-from dranet_nri.linux.netlink.routes import default_routes
+from dranet_nri.linux.netlink.routes import main_routes
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.model import Address, DefaultRoute, Link
 from dranet_nri.state.privileged_facts import PrivilegedFacts
@@ -174,13 +174,18 @@ class Scanner:
             read_links = links.links(netlink)
             owned = addresses(netlink)
             filters = links.tc_filters(netlink)
-            routes, rules = default_routes(netlink), policy_routes(netlink)
+            (routes, by_daemon), rules = main_routes(netlink), policy_routes(netlink)
         rdma_netlink = infiniband.read_netlink_facts(self._sysfs)
         cache = LinkCache(
             {read.link.index: read for read in read_links}, owned, filters, privileged_facts
         )
         facts = host_facts(self._sysfs, cache, routes, rdma_netlink=rdma_netlink)
-        facts = replace(facts, policy_routes=rules, azure=azure.azure_host(self._sysfs, self._size))
+        facts = replace(
+            facts,
+            policy_routes=rules,
+            daemon_routes=by_daemon,
+            azure=azure.azure_host(self._sysfs, self._size),
+        )
         return _LastScan(facts, cache, rdma_netlink)
 
     def _again(self, last: _LastScan, touched: Invalidated) -> HostFacts:
@@ -188,15 +193,16 @@ class Scanner:
         indexes = touched.links | last.links.above(touched.links) | last.links.tunnels()
         concerned = [cached[index].link for index in indexes if index in cached]
         routed = {link for route in before.default_routes for link in route.links}
-        routes, rules = before.default_routes, before.policy_routes
-        routed.update(*(rule.links for rule in rules))
+        routes, by_daemon = before.default_routes, before.daemon_routes
+        rules = before.policy_routes
+        routed.update(*(rule.links for rule in rules), (index for index, _ in by_daemon))
         with closing(open_here()) as netlink:
             for index in indexes:
                 last.links.read(netlink, index)
             if (
                 touched.routes or indexes & routed
             ):  # IPv4 sends no event for routes lost with a link
-                routes, rules = default_routes(netlink), policy_routes(netlink)
+                (routes, by_daemon), rules = main_routes(netlink), policy_routes(netlink)
         concerned += [cached[index].link for index in indexes if index in cached]
         facts = replace(
             before,
@@ -205,6 +211,7 @@ class Scanner:
             all_rdma=infiniband.are_all_visible(self._sysfs),
             default_routes=routes,
             policy_routes=rules,
+            daemon_routes=by_daemon,
         )
         if not touched.functions and _parent_functions(facts.rdma) == _parent_functions(
             before.rdma

@@ -198,6 +198,23 @@ def underlay_hazard(device: NetDevice, tunnels: Sequence[NetDevice]) -> str:
     return ""
 
 
+def daemon_hazard(device: NetDevice, routes: Sequence[tuple[int, str]]) -> str:
+    """Return whose routes go through this link, "" without any. --include overrides it.
+
+    Args:
+        device: the net device to judge.
+        routes: ifindexes and protocols of the routes of routing daemons.
+    """
+    link = device.link
+    protocols = [protocol for index, protocol in routes if index == link.index]
+    if not protocols:
+        return ""
+    return (
+        f"a routing daemon of the node has routes through it (protocol {', '.join(protocols)});"
+        f" --include {link.name} offers it"
+    )
+
+
 def _is_own(rule: PolicyRoute, device: NetDevice) -> bool:
     """Whether the rule is for the link's own packets, so that a move may remove it."""
     if rule.only_destination or device.link.name in rule.names:

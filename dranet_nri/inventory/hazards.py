@@ -10,6 +10,7 @@ from typing import Final
 from dranet_nri.inventory.exclusions import (
     accelerated_hazard,
     carrier_hazards,
+    daemon_hazard,
     is_synthetic,
     link_hazard,
     probable_use,
@@ -58,7 +59,11 @@ def hazards(
 
 
 def _probable_use(device: NetDevice, facts: HostFacts, tunnels: Sequence[NetDevice]) -> str:
-    return probable_use(device, facts.policy_routes) or underlay_hazard(device, tunnels)
+    return (
+        probable_use(device, facts.policy_routes)
+        or underlay_hazard(device, tunnels)
+        or daemon_hazard(device, facts.daemon_routes)
+    )
 
 
 def parent_hazards(

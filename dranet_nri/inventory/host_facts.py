@@ -158,6 +158,7 @@ class HostFacts:
     Attributes:
         functions: PCI functions of base class 02, and those of RDMA devices.
         other_functions: addresses of all others, including those of RDMA devices in pods.
+        daemon_routes: ifindex of each link of a routing daemon's routes, and their protocol.
         all_rdma: no RDMA device is in another network namespace.
         numa_nodes: number of NUMA nodes.
         numa_near: for each NUMA node itself and its nearest nodes, see numa.near.
@@ -174,3 +175,4 @@ class HostFacts:
     other_functions: frozenset[str] = frozenset()
     all_rdma: bool = False
     policy_routes: tuple[PolicyRoute, ...] = ()
+    daemon_routes: tuple[tuple[int, str], ...] = ()

@@ -17,7 +17,7 @@ from dranet_nri.linux.netlink.links import (
 )
 from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
 from dranet_nri.linux.netlink.policy_routing import policy_routes
-from dranet_nri.linux.netlink.routes import default_routes
+from dranet_nri.linux.netlink.routes import main_routes
 from dranet_nri.linux.netlink.tunnels import tunnel_ends
 from dranet_nri.linux.netlink.underlays import underlays
 from dranet_nri.model import Link
@@ -32,10 +32,12 @@ def host_facts(host: Namespace, sys_root: str) -> HostFacts:
     links = host.links()
     has_parents = any(dumped.parent[1] for dumped in links)
     parents = {} if has_parents else sysfs_parents(sys_root, links)
+    defaults, by_daemon = main_routes(host.netlink)
     return HostFacts(
         netdevs=tuple(_net_devices(host, parents)),
-        default_routes=default_routes(host.netlink),
+        default_routes=defaults,
         policy_routes=policy_routes(host.netlink),
+        daemon_routes=by_daemon,
     )
 
 

@@ -113,7 +113,7 @@ def is_v6(text: str) -> bool:
 def without_detection(cidr: str) -> int:
     """Return the flags of an address without duplicate address detection, 0 for IPv4.
 
-    The address is usable at once. It is no duplicate, because the host loses it with the move.
+    The address is usable at once. It is not a duplicate: the host loses it with the move.
     """
     return IFA_F_NODAD if is_v6(cidr) else 0
 

@@ -194,6 +194,8 @@ class Session(Protocol):
     def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:
         """Return the P_Key table of a port of an RDMA device on the host, empty slots as 0.
 
+        It is empty if the device or the port does not exist.
+
         Args:
             rdma_device: its name.
             port: port number, 1 or more.
@@ -207,13 +209,21 @@ class Kernel(Protocol):
     """Access of the daemon to the kernel."""
 
     def identify(self, path: str) -> NetnsId | None:
-        """Return the identity of the namespace at path, None if there is none."""
+        """Return the identity of the namespace at path, None if there is none.
+
+        Raises:
+            KernelError: the path cannot be opened.
+        """
 
     def is_host(self, netns: NetnsId) -> bool:
         """Whether the namespace is the host's, by any path."""
 
     def hold(self, netns: NetnsId) -> bool:
-        """Reference the namespace by a descriptor; False if it is gone or another one."""
+        """Reference the namespace by a descriptor; False if its path is gone or has another one.
+
+        Raises:
+            KernelError: the path cannot be opened.
+        """
 
     def release(self, netns: NetnsId) -> None:
         """Close the descriptor of `hold`. Idempotent."""

@@ -29,7 +29,7 @@ class LeaseAddress:
 
 @dataclass(frozen=True, slots=True)
 class DropAddress:
-    """Delete an address. A missing address is no error.
+    """Delete an address; a missing one counts as success.
 
     With the last IPv4 address of a link the kernel deletes the link's IPv4 routes.
     """

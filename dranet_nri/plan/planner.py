@@ -3,7 +3,8 @@
 Rules:
 1. The plan is empty if observed equals desired state, so also after a plan was applied.
 2. A plan does not delete state that others added on the host: it only moves, sets and adds. It
-   removes only what the pod left on the device: XDP programs, altnames.
+   removes only what the pod left on the device (XDP and TCX programs, altnames), and the TCX
+   programs of the host for `disableEbpfPrograms`.
 3. One message moves a link into a pod (move, rename, MTU, MAC, offload sizes). For the restore the
    link is renamed in the pod first: with a rename in the move message, udev gets the pod's name.
 4. A name in use is an error in a pod. On the host the device gets a temporary name until its own is

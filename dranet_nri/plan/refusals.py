@@ -289,7 +289,7 @@ def _remedies_of(op: Op | None) -> Mapping[int, str]:
 
 def explained(error: KernelError, op: Op | None = None) -> str:
     """Return the error with its remedy."""
-    # So do errors of IPoIB children, which are created on the host.
+    # The errors of these contain the remedy. Of children, only IPoIB ones are created on the host.
     explains_itself = isinstance(op, MoveRdma | RenameRdma) or (
         isinstance(op, AddChild) and op.ns is Ns.HOST
     )
@@ -308,7 +308,7 @@ def described(error: Exception, op: Op | None = None) -> str:
 def stopped_at(step: Op | str, error: DranetError, undo: tuple[str, ...] = ()) -> AttachError:
     """Return the error of an attach that stopped at a step, without repeating the step.
 
-    A refusal is no failure of the step.
+    A refusal is not a failure of the step, so its text is kept as it is.
     """
     if isinstance(error, RefusedError):
         return AttachError("", str(error), undo)

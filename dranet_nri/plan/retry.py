@@ -6,10 +6,10 @@ Rules:
 2. The budget counts consecutive attempts whose only failures are settings that the host refuses. An
    attempt after which a device is in its pod, has another name, or lacks its RDMA device does not
    count.
-3. An attempt sooner after the last counted one than the back-off does not count, because hooks and
-   new devices cause early attempts. So ten take 98 s or more; a switch port with spanning tree
-   blocks for 50 s after its link came up (IEEE 802.1D: 20 s of age, twice 15 s of delay). A change
-   of the clock makes one attempt at most count too early.
+3. An attempt before the end of the back-off does not count, because hooks and new devices cause
+   early attempts. So ten counted attempts take 98 s or more. This is longer than a switch port with
+   spanning tree blocks after its link came up: 50 s (IEEE 802.1D: 20 s of age, twice 15 s of
+   delay). After a change of the clock, at most one attempt counts too early.
 """
 
 from collections.abc import Sequence

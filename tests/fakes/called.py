@@ -23,13 +23,13 @@ class Ended:
 
 
 def called(
-    main: Callable[[Sequence[str]], int], *arguments: str, home: Path, stdin: str = ""
+    main: Callable[[Sequence[str]], int], *arguments: str, cwd: Path, stdin: str = ""
 ) -> Ended:
-    """Call a program's main() with a command line, in the directory home."""
+    """Call a program's main() with a command line, in the directory cwd."""
     with (
         TemporaryFile("w+", encoding="utf-8") as output,
         TemporaryFile("w+", encoding="utf-8") as errors,
-        chdir(home),
+        chdir(cwd),
         patch.object(sys, "stdin", io.StringIO(stdin)),
         redirect_stdout(output),
         redirect_stderr(errors),

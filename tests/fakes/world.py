@@ -276,7 +276,12 @@ class Namespace:
     def facts(self) -> HostFacts:
         """Return what links are judged by."""
         netdevs = tuple(NetDevice(link.link, tuple(link.addresses)) for link in self.links)
-        return HostFacts(netdevs=netdevs, default_routes=self.default_routes())
+        by_daemon = [(one.link.index, "bird") for one, route in self.routes if route.protocol == 12]
+        return HostFacts(
+            netdevs=netdevs,
+            default_routes=self.default_routes(),
+            daemon_routes=tuple(by_daemon),
+        )
 
     def slots(self, except_links: Collection[int]) -> dict[RouteKey, str]:
         """Return the places that routes have, but for those of these links; connected ones too."""

@@ -17,7 +17,13 @@ from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "manifests/docs").glob("*.md"))]
-DOCUMENTS = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md"]
+EXAMPLES = sorted((ROOT / "manifests/examples").rglob("*.md"))
+DOCUMENTS = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md", *EXAMPLES]
+DIRECTORIES = ("dra_shim", "dranet_nri", "manifests", "tests")
+ALL_PAGES = [
+    *ROOT.glob("*.md"),
+    *(path for directory in DIRECTORIES for path in (ROOT / directory).rglob("*.md")),
+]
 PROGRAMS = {"dranet-nri": dranet_nri.cli, "dra-shim": dra_shim.cli}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -54,15 +60,15 @@ def anchors(path: Path) -> set[str]:
 
 def links() -> Iterator[tuple[str, str]]:
     """Yield each relative link, after the document that has it."""
-    for path in DOCUMENTS:
+    for path in sorted(ALL_PAGES):
         for _, target in LINK.findall(prose(path)):
             if not re.match(r"\w+:", target):
                 yield name(path), target
 
 
 def manifests() -> Iterator[tuple[str, str]]:
-    """Yield each block of YAML, after where it is."""
-    for path in DOCUMENTS:
+    """Yield each block of YAML, after where it is; examples have parts of requests."""
+    for path in DOCUMENTS[: -len(EXAMPLES)]:
         blocks = [text for language, text in FENCE.findall(path.read_text()) if language == "yaml"]
         yield from ((f"{name(path)}-{nth}", text) for nth, text in enumerate(blocks, 1))
 
@@ -202,7 +208,7 @@ def test_attribute_page_lists_every_attribute() -> None:
 
 
 def test_documents_have_links_manifests_and_commands() -> None:
-    assert len(LINKS) > 40
+    assert len(LINKS) > 80
     assert len(MANIFESTS) >= 4
     assert len(COMMANDS) >= 20
     assert len(QUOTED) >= 20

@@ -12,10 +12,27 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.manifests.document_commands import commands
+
 EXAMPLES = Path(__file__).parents[2] / "manifests/examples"
+READMES = sorted(EXAMPLES.glob("*/README.md"))
 STORIES = ("scale-out", "numa-training", "aks-infiniband", "gke-nccl")
 # registry/name:tag; a registry has a dot.
 IMAGE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/[a-z0-9/._-]+:[\w.-]+")
+# A word in capitals; it is not one of SQL ("SELECT), nor a value that a flag has (=ALLOW).
+PLACEHOLDER = re.compile(r"(?<=[ |=])(?!ALLOW)[A-Z]{4,}(?=[ /-]|$)")
+KINDS = {
+    "job": "Job",
+    "mpijob": "MPIJob",
+    "pod": "Pod",
+    "service": "Service",
+    "statefulset": "StatefulSet",
+}
+OBJECT = re.compile(rf"(?:^|[ =])({'|'.join(KINDS)})[/ ]([a-z0-9-]+)")
+FILE = re.compile(
+    r"(?:(?:apply|delete) -[fk]|kubectl kustomize|dra-shim explain|python3) (?!https:|- |-$)(\S+)"
+)
+JOB_OF_LABEL = re.compile(r"(batch.kubernetes.io|training.kubeflow.org)/job-name=([a-z0-9-]+)")
 MEASURED = {
     "scale-out": (
         "COLLECTIVES_RESULT",
@@ -35,6 +52,14 @@ def images() -> Iterator[tuple[str, str]]:
     for path in sorted(EXAMPLES.rglob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
             yield from ((str(path.relative_to(EXAMPLES)), image) for image in found(document))
+
+
+def lines(path: Path) -> Iterator[str]:
+    """Yield the lines with a command in a document's indented blocks."""
+    programs = {arguments[0] for arguments in commands(path)} | {"dra-shim", "python3", "for"}
+    for line in path.read_text().splitlines():
+        if line.startswith("    ") and line.split()[0] in programs:
+            yield line.strip()
 
 
 def found(value: Any) -> Iterator[str]:
@@ -65,6 +90,42 @@ def test_walkthrough_has_all_parts(story: str) -> None:
     assert titles[-1] == "Clean up"
     assert "How to read it: " in text
     assert max(len(line) for line in text.splitlines() if not line.startswith("    ")) <= 100
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_placeholders_of_commands_are_listed_at_the_top(story: str) -> None:
+    path = EXAMPLES / story / "README.md"
+    (line,) = re.findall(r"^Placeholders: (.+?)\.$", path.read_text(), re.MULTILINE | re.DOTALL)
+
+    found = {word for text in lines(path) for word in PLACEHOLDER.findall(text)}
+
+    assert found
+    assert found <= set(re.findall(r"`([A-Z]+)`", line))
+
+
+@pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)
+def test_files_of_commands_exist(path: Path) -> None:
+    for text in lines(path):
+        for name in FILE.findall(text):
+            assert (path.parent / name).exists(), text
+
+
+@pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)
+def test_objects_of_commands_are_in_the_manifests(path: Path) -> None:
+    known = {
+        (document["kind"], document["metadata"]["name"])
+        for file in path.parent.rglob("*.yaml")
+        for document in yaml.safe_load_all(file.read_text())
+        if "metadata" in document
+    }
+
+    for text in lines(path):
+        named = {(KINDS[kind], name) for kind, name in OBJECT.findall(text)}
+        named |= {
+            ("Job" if domain.startswith("batch") else "MPIJob", name)
+            for domain, name in JOB_OF_LABEL.findall(text)
+        }
+        assert named <= known, text
 
 
 @pytest.mark.parametrize("story", MEASURED)

@@ -15,7 +15,7 @@ from dranet_nri.cdi.names import METADATA_ROOT
 from dranet_nri.model import ObjectRef
 from tests.box.gpu_driver import GpuDriver, kubelet_plugin, publish_gpus
 from tests.dra_shim.kubeapi.client_bench import talking
-from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, short_directory
 from tests.fakes.cluster import claim_document, pod_document, result, user
 from tests.fakes.gpus import EXAMPLE, NVIDIA
 from tests.fakes.kubelet import PrepareError, cdi_devices
@@ -24,15 +24,15 @@ from tests.fakes.machines import server
 pytestmark = pytest.mark.process
 
 
-__all__ = ["home"]
+__all__ = ["short_directory"]
 
 BOTH = ObjectRef("ai", "both", "u1")
 
 
 @pytest.fixture
-def node(home: Path) -> Iterator[Node]:
+def node(short_directory: Path) -> Iterator[Node]:
     """Return a node with our shim; a claim of its cluster has two GPUs and a NIC."""
-    with closing(Node(home)) as made:
+    with closing(Node(short_directory)) as made:
         cluster = made.bench.cluster
         results = [result(f"gpu-{i}", "gpu", driver=NVIDIA) for i in (0, 1)]
         cluster.claims["both"] = claim_document(
@@ -43,14 +43,16 @@ def node(home: Path) -> Iterator[Node]:
         yield made
 
 
-def driver_of(node: Node, home: Path) -> GpuDriver:
-    return GpuDriver(NVIDIA, node.bench.cluster, home / "data", home / "cdi")
+def driver_of(node: Node, short_directory: Path) -> GpuDriver:
+    return GpuDriver(NVIDIA, node.bench.cluster, short_directory / "data", short_directory / "cdi")
 
 
 @asynccontextmanager
-async def registered(node: Node, home: Path) -> AsyncIterator[None]:
+async def registered(node: Node, short_directory: Path) -> AsyncIterator[None]:
     """Run both drivers, which the kubelet knows when this begins."""
-    plugin = kubelet_plugin(NVIDIA, sockets_of(home / "k", NVIDIA), driver_of(node, home))
+    plugin = kubelet_plugin(
+        NVIDIA, sockets_of(short_directory / "k", NVIDIA), driver_of(node, short_directory)
+    )
     node.kubelet.start()
     task = asyncio.create_task(plugin.run())
     try:
@@ -68,9 +70,9 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def test_claim_of_both_drivers_is_prepared_by_each(node: Node, home: Path) -> None:
+def test_claim_of_both_drivers_is_prepared_by_each(node: Node, short_directory: Path) -> None:
     async def run() -> None:
-        async with registered(node, home):
+        async with registered(node, short_directory):
             gpus = (await node.kubelet.prepare(BOTH, driver=NVIDIA))["u1"]
             nics = (await node.kubelet.prepare(BOTH))["u1"]
 
@@ -85,12 +87,12 @@ def test_claim_of_both_drivers_is_prepared_by_each(node: Node, home: Path) -> No
     asyncio.run(run())
 
 
-def test_container_gets_its_gpus_by_environment_and_file(node: Node, home: Path) -> None:
-    driver = driver_of(node, home)
+def test_container_gets_its_gpus_by_environment_and_file(node: Node, short_directory: Path) -> None:
+    driver = driver_of(node, short_directory)
 
     asyncio.run(driver.prepare([BOTH]))
 
-    (device,) = read(home / "cdi" / f"{NVIDIA}-u1.json")["devices"]
+    (device,) = read(short_directory / "cdi" / f"{NVIDIA}-u1.json")["devices"]
     edits = device["containerEdits"]
     assert (device["name"], edits["env"]) == ("u1_gpu", ["GPUS_GPU=gpu-0,gpu-1"])
     (mount,) = edits["mounts"]
@@ -103,17 +105,17 @@ def test_container_gets_its_gpus_by_environment_and_file(node: Node, home: Path)
     assert [device["name"] for device in request["devices"]] == ["gpu-0", "gpu-1"]
 
 
-def test_unprepare_removes_the_prepared_files(node: Node, home: Path) -> None:
-    driver = driver_of(node, home)
+def test_unprepare_removes_the_prepared_files(node: Node, short_directory: Path) -> None:
+    driver = driver_of(node, short_directory)
 
     asyncio.run(driver.prepare([BOTH]))
     assert asyncio.run(driver.unprepare([BOTH])) == {"u1": ""}
 
-    assert [*(home / "cdi").iterdir(), *(home / "data").iterdir()] == []
+    assert [*(short_directory / "cdi").iterdir(), *(short_directory / "data").iterdir()] == []
 
 
-def test_missing_claim_is_an_error(node: Node, home: Path) -> None:
-    driver = driver_of(node, home)
+def test_missing_claim_is_an_error(node: Node, short_directory: Path) -> None:
+    driver = driver_of(node, short_directory)
     (answer,) = asyncio.run(driver.prepare([ObjectRef("ai", "both", "u2")])).values()
 
     assert (answer.devices, answer.error) == ((), "claim ai/both: there is none")

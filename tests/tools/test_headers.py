@@ -1,5 +1,6 @@
-"""Module headers: a noun phrase first, and only files that exist."""
+"""Module headers: in each module, a noun phrase first, and only files that exist."""
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,6 +17,18 @@ def headers(directories: Iterable[Path]) -> Iterator[tuple[Path, str]]:
         for module in directory.rglob("*.py"):
             if header := re.search(r'^"""(.*?)"""', module.read_text(), re.DOTALL | re.MULTILINE):
                 yield module.relative_to(ROOT), header[1]
+
+
+def test_every_module_has_a_header() -> None:
+    directories = (*PACKAGES, ROOT / "tests", ROOT / "hack")
+    modules = (module for directory in directories for module in directory.rglob("*.py"))
+    sources = {module: module.read_text() for module in modules if "_gen" not in module.parts}
+
+    assert [
+        str(module.relative_to(ROOT))
+        for module, source in sources.items()
+        if source and not ast.get_docstring(ast.parse(source))
+    ] == []
 
 
 def test_headers_begin_with_a_noun_phrase() -> None:

@@ -110,7 +110,7 @@ def check_not_virtual_machine(
             f"pod {pod}: its RuntimeClass has the handler {pod.handler!r}, whose pods run on a"
             " guest kernel, and a NIC that is moved into the pod's namespace does not reach it;"
             " remove runtimeClassName or the claim. If the handler runs containers on the node's"
-            " kernel, list the handlers that do not with dranet-nri run --vm-runtimes"
+            " kernel, set dranet-nri run --vm-runtimes to patterns that do not match it"
         )
 
 

@@ -1,8 +1,8 @@
 """Publish guard: at attach, refuses a device that the inventory would not publish now.
 
 Rules:
-1. The rules are those of the inventory: the host may use the NIC since its publication, and the
-   allocation record is untrusted input.
+1. The rules of the inventory apply again: the host may have started to use the NIC after its
+   publication, and the allocation record is untrusted input.
 2. A device that is in its pod is not checked again.
 3. While the default route is missing briefly, the uplinks of the previous scan apply.
 """

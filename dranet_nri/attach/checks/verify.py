@@ -1,4 +1,4 @@
-"""Verification of attached devices. Run by every reconcile."""
+"""Verification of attached devices, run by every reconcile."""
 
 from dataclasses import replace
 

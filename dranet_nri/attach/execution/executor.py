@@ -2,12 +2,12 @@
 
 Rules:
 1. The record has the *intent* before the first operation and the result after the last one. After a
-   restart after either, the plugin observes the kernel, and completes or undoes.
+   restart, the plugin observes the kernel, and completes or undoes the attach.
 2. A snapshot is taken once and copied from record to record until the device is verified on the
    host, so that a second attach cannot replace it with an empty one.
 3. All devices of a pod are attached, or none. After a failure every device is restored, except
    those that were in the pod before and still are: running containers may use them.
-4. A job runs in one thread, which waits only for the kernel and, briefly, its drivers.
+4. A job runs in one thread, which waits for the kernel, its drivers, and the addresses of the pod.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,12 @@ class AttachmentSink(Protocol):
     """Store of attachments that survives this process."""
 
     def put(self, attachment: Attachment) -> None:
-        """Replace the claim's record atomically."""
+        """Replace the claim's record atomically.
+
+        Raises:
+            DranetError: the record is invalid, or an unusable one is in its place.
+            OSError: the write failed; the old or the new record exists.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,8 @@ class PlanExecutor:
             AttachError: an operation failed; the devices are restored, the failure is recorded.
             RefusedError: the desired state is not possible; nothing was done, the refusal is
                 recorded.
-            InvalidValueError: a record would be invalid, such as with too many routes; as above.
+            InvalidValueError: a record would be invalid, such as with too many routes; nothing was
+                done, the failure is recorded.
         """
         records = tuple(
             self._intent(pod, netns, allocation, previous) for allocation in allocations

@@ -1,4 +1,4 @@
-"""Default routes of a network namespace, with their links.
+"""Default routes and routes of routing daemons of a network namespace, with their links.
 
 Numbers without a name in Python's socket module are RTA_* and NHA_* of linux/rtnetlink.h and
 nexthop.h.
@@ -7,7 +7,7 @@ nexthop.h.
 import errno
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,29 +29,51 @@ _MAIN: Final = 254
 # Of 0.0.0.0/1 and 128.0.0.0/1, or 2000::/3, which VPN clients and others add for a default route.
 PARTIAL_LENGTH: Final = 3
 _RTPROT_RA: Final = 9
+# Routing daemons of RTPROT_* (linux/rtnetlink.h), and of FRR above 189 (zebra/rt_netlink.h), by the
+# names that `ip route` shows.
+_DAEMONS: Final = {
+    8: "gated", 10: "mrt", 11: "zebra", 12: "bird", 14: "xorp", 15: "ntk", 17: "mrouted",
+    18: "keepalived", 42: "babel", 84: "ovn", 99: "openr", 186: "bgp", 187: "isis", 188: "ospf",
+    189: "rip", 190: "ripng", 191: "nhrp", 192: "eigrp", 193: "ldp", 194: "sharp", 195: "pbr",
+    196: "zstatic", 197: "openfabric", 198: "srte",
+}  # fmt: skip
 _FAMILIES: Final = {int(socket.AF_INET): 4, int(socket.AF_INET6): 6}
 
 
-def default_routes(netlink: RtnetlinkSocket) -> tuple[DefaultRoute, ...]:
-    """Return the unicast default routes of table main, of both families, and partial ones.
+def main_routes(
+    netlink: RtnetlinkSocket,
+) -> tuple[tuple[DefaultRoute, ...], tuple[tuple[int, str], ...]]:
+    """Return unicast routes of table main, of both families.
+
+    Returns:
+        The default routes, and partial ones; ifindex and protocol of the routes of routing daemons.
 
     Raises:
         KernelError: a dump failed.
     """
-    routes = [route for family in _FAMILIES for route in _family_defaults(netlink, family)]
+    routes = [route for family in _FAMILIES for route in _family_routes(netlink, family)]
     objects: dict[int, tuple[int, ...]] = {}
     if not all(route.links for route in routes):
         objects = _nexthop_links(netlink)  # sysctl nexthop_compat_mode=0: routes name objects only
-    return tuple(
+    links = {route: route.links or objects.get(route.nexthop, ()) for route in routes}
+    defaults = tuple(
         DefaultRoute(
             _FAMILIES[route.family],
             route.metric,
-            route.links or objects.get(route.nexthop, ()),
+            links[route],
             advertised=route.protocol == _RTPROT_RA,
             partial=route.length > 0,
         )
         for route in routes
+        if route.length <= PARTIAL_LENGTH
     )
+    by_daemon = {
+        (index, _DAEMONS[route.protocol])
+        for route in routes
+        if route.protocol in _DAEMONS
+        for index in links[route]
+    }
+    return defaults, tuple(sorted(by_daemon))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +86,27 @@ class _Route:
     length: int
 
 
-def _family_defaults(netlink: RtnetlinkSocket, family: int) -> Iterator[_Route]:
+def _family_routes(netlink: RtnetlinkSocket, family: int) -> Collection[_Route]:
+    """Return the default and partial routes, and each way of a daemon's other routes once."""
+    found: dict[_Route, None] = {}
     header = _ROUTE.pack(family, 0, 0, 0, _MAIN, 0, 0, _UNICAST, 0)
     try:
         payloads = netlink.dump("dump routes", RTM_GETROUTE, header)
     except KernelError as error:
         if error.code in (errno.ENOENT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP):
-            return  # a table exists with its first route; IPv6 may be disabled
+            return found  # a table exists with its first route; IPv6 may be disabled
         raise
     for payload in payloads:
         route_family, length, _, _, table, protocol, _, kind, _ = fixed(_ROUTE, payload)
-        if (route_family, kind) != (family, _UNICAST) or length > PARTIAL_LENGTH:
+        narrow = length > PARTIAL_LENGTH
+        if (route_family, kind) != (family, _UNICAST) or (narrow and protocol not in _DAEMONS):
             continue
         values = attributes(payload, _ROUTE.size)
         if (u32(values.get(15)) or table) == _MAIN:
-            metric, nexthop = u32(values.get(6)), u32(values.get(30))
-            yield _Route(family, metric, route_links(values), nexthop, protocol, length)
+            metric, length = (0, PARTIAL_LENGTH + 1) if narrow else (u32(values.get(6)), length)
+            nexthop = u32(values.get(30))
+            found[_Route(family, metric, route_links(values), nexthop, protocol, length)] = None
+    return found
 
 
 def route_links(values: Mapping[int, bytes]) -> tuple[int, ...]:

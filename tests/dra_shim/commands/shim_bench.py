@@ -64,8 +64,8 @@ def nic(number: int, numa: int) -> dict[str, object]:
 class Shim:
     """Runs the program in a directory of its own."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         inventory = {
             "devices": [nic(1, 0), nic(2, 1), nic(3, 1)],
             "excluded": [{"name": "eth0", "reason": "carries the default route"}],
@@ -75,11 +75,11 @@ class Shim:
         self.write("claim.yaml", CLAIM)
 
     def write(self, name: str, text: str) -> str:
-        (self.home / name).write_text(text, "utf-8")
+        (self.directory / name).write_text(text, "utf-8")
         return name
 
     def run(self, *arguments: str, stdin: str = "") -> Ended:
-        return called(main, *arguments, home=self.home, stdin=stdin)
+        return called(main, *arguments, cwd=self.directory, stdin=stdin)
 
     def allocate(self, *arguments: str, pod: str = "p1", claim: str = "claim.yaml") -> Ended:
         return self.run(
@@ -92,7 +92,7 @@ class Shim:
         return self.run("release", *arguments, "--state-dir", "state", "--run-dir", "run")
 
     def records(self) -> AllocationReader:
-        return AllocationReader(self.home / "state/allocations", owner=None)
+        return AllocationReader(self.directory / "state/allocations", owner=None)
 
 
 def command(*arguments: str) -> tuple[str, ...]:

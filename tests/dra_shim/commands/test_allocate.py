@@ -122,7 +122,7 @@ def test_repeated_allocation_for_the_same_pod_gives_the_same_output(shim: Shim) 
 
 def test_record_of_an_earlier_boot_keeps_its_devices_and_its_nonce(shim: Shim) -> None:
     shim.allocate("--container", "main=fast")
-    (path,) = (shim.home / "state/allocations").glob("*.json")
+    (path,) = (shim.directory / "state/allocations").glob("*.json")
     with shim.records() as reader:
         (before,) = reader.records()
     path.write_text(path.read_text().replace(before.boot_id, "an-earlier-boot"))
@@ -293,7 +293,7 @@ def test_claim_and_class_are_read_from_standard_input(shim: Shim) -> None:
 def test_invalid_input_is_reported_without_a_traceback(
     shim: Shim, arguments: tuple[str, ...], expected: str
 ) -> None:
-    (shim.home / "binary").write_bytes(b"\xff\xfe")
+    (shim.directory / "binary").write_bytes(b"\xff\xfe")
 
     done = shim.allocate(*arguments)
 
@@ -303,7 +303,7 @@ def test_invalid_input_is_reported_without_a_traceback(
 
 
 def test_broken_record_is_reported_once_and_others_are_processed(shim: Shim) -> None:
-    broken = shim.home / "state/allocations/u9.json"
+    broken = shim.directory / "state/allocations/u9.json"
     broken.parent.mkdir(parents=True)
     broken.write_text("{")
 
@@ -317,7 +317,7 @@ def test_broken_record_is_reported_once_and_others_are_processed(shim: Shim) -> 
 
 
 def test_record_of_a_newer_version_is_reported_on_each_call(shim: Shim) -> None:
-    newer = shim.home / "state/allocations/u9.json"
+    newer = shim.directory / "state/allocations/u9.json"
     newer.parent.mkdir(parents=True)
     newer.write_text('{"version": 99}')
 
@@ -329,7 +329,7 @@ def test_record_of_a_newer_version_is_reported_on_each_call(shim: Shim) -> None:
 def test_interrupted_command_records_nothing(shim: Shim) -> None:
     child = subprocess.Popen(
         command("allocate", "--claim", "-", "--pod", "p1", "--state-dir", "state"),
-        cwd=shim.home, env=ENVIRONMENT, stdin=subprocess.PIPE,
+        cwd=shim.directory, env=ENVIRONMENT, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert child.stdin is not None
@@ -342,7 +342,7 @@ def test_interrupted_command_records_nothing(shim: Shim) -> None:
 
     assert child.returncode == 130
     assert errors == "dra-shim: interrupted\n"
-    assert not (shim.home / "state").exists()
+    assert not (shim.directory / "state").exists()
 
 
 def _reads_standard_input(pid: int) -> bool:

@@ -31,13 +31,13 @@ spec:
 """
 
 
-def allocate(home: Path) -> subprocess.CompletedProcess[str]:
-    (home / "inventory.json").write_text(INVENTORY)
-    (home / "claim.yaml").write_text(MANIFESTS)
+def allocate(directory: Path) -> subprocess.CompletedProcess[str]:
+    (directory / "inventory.json").write_text(INVENTORY)
+    (directory / "claim.yaml").write_text(MANIFESTS)
     flags = ("--claim", "claim.yaml", "--pod", "p1", "--inventory", "inventory.json",
              "--state-dir", "state", "--run-dir", "run")  # fmt: skip
     return subprocess.run(
-        command("allocate", *flags), cwd=home, env=ENVIRONMENT,
+        command("allocate", *flags), cwd=directory, env=ENVIRONMENT,
         capture_output=True, text=True, check=False, timeout=50,
     )  # fmt: skip
 

@@ -98,7 +98,7 @@ def test_released_capacity_can_be_allocated_again(shim: Shim) -> None:
 
 def test_record_of_the_previous_version_consumes_no_capacity(shim: Shim) -> None:
     share(shim, "first", "60G")
-    (path,) = (shim.home / "state/allocations").glob("*.json")
+    (path,) = (shim.directory / "state/allocations").glob("*.json")
     record = json.loads(path.read_text())
     del record["devices"][0]["consumed"]
     path.write_text(json.dumps(record | {"version": VERSION - 1}))

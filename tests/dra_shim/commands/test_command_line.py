@@ -58,7 +58,7 @@ def test_a_released_claim_gets_a_new_nonce(shim: Shim) -> None:
 @pytest.fixture
 def allocations(shim: Shim) -> Path:
     """Return the directory of the records."""
-    directory = shim.home / "state/allocations"
+    directory = shim.directory / "state/allocations"
     directory.mkdir(parents=True)
     return directory
 
@@ -254,4 +254,5 @@ def test_help_lists_the_exit_statuses(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert done.returncode == 0
-    assert "Exit status: 0 done, 1 refused, failed or found" in " ".join(done.stdout.split())
+    text = " ".join(done.stdout.split())
+    assert "Exit status: 0 success, 1 refused, failed, or a problem" in text

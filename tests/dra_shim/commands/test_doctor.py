@@ -306,7 +306,7 @@ def test_doctor_prints_all_findings_and_fails_if_one_is_bad(
              "--run-dir", str(tmp_path / "r"), "--bind-address", "127.0.0.1:1")  # fmt: skip
     for name in [name for name in os.environ if "KUBERNETES" in name]:
         monkeypatch.delenv(name)
-    runs = [called(main, *arguments, *flags, home=tmp_path) for flags in ((), ("--output", "json"))]
+    runs = [called(main, *arguments, *flags, cwd=tmp_path) for flags in ((), ("--output", "json"))]
     table, document = runs
     assert [run.returncode for run in runs] == [1, 1], table.stderr
     found = [Finding(**finding) for finding in json.loads(document.stdout)["findings"]]

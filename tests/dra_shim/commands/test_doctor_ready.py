@@ -17,13 +17,13 @@ from dra_shim.settings.listen_address import ListenAddress
 from dra_shim.web import HealthChecks, Metrics, PluginTelemetry, WebServer, pages
 from dra_shim.web.server import MakePage, Page
 from dranet_nri.component.findings import Finding, Severity
-from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, short_directory
 from tests.dra_shim.web.web_bench import WebNotices
 
 pytestmark = pytest.mark.process
 
 
-__all__ = ["home"]
+__all__ = ["short_directory"]
 
 READY = Finding("shim", Severity.OK, "registered at the kubelet, and its devices are published")
 
@@ -58,12 +58,12 @@ def of_page(page: Page) -> list[Finding]:
     return asyncio.run(scenario())
 
 
-def test_doctor_reports_whether_the_shim_is_registered(home: Path) -> None:
-    node = Node(home)
+def test_doctor_reports_whether_the_shim_is_registered(short_directory: Path) -> None:
+    node = Node(short_directory)
     checks = HealthChecks.of(node.sockets, node.plugin, lambda: True)
 
     async def scenario() -> tuple[list[Finding], list[Finding]]:
-        async with serving(pages(Metrics(), PluginTelemetry(home), checks)) as address:
+        async with serving(pages(Metrics(), PluginTelemetry(short_directory), checks)) as address:
             silent = await found(address)
             async with node.registered():
                 return silent, await found(address)

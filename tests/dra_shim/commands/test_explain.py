@@ -125,8 +125,8 @@ INVENTORY = {
 class Shim:
     """Runs the program in a directory of its own."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         for name, text in {
             "classes.yaml": CLASSES,
             "pair.yaml": PAIR,
@@ -136,11 +136,11 @@ class Shim:
             "nd.json": nd_h100(),
             "inventory.json": json.dumps(INVENTORY),
         }.items():
-            (home / name).write_text(text, "utf-8")
+            (directory / name).write_text(text, "utf-8")
 
     def run(self, command: str, *arguments: str) -> Ended:
         directories = ("--class", "classes.yaml", "--state-dir", "state", "--run-dir", "run")
-        return called(main, command, *arguments, *directories, home=self.home)
+        return called(main, command, *arguments, *directories, cwd=self.directory)
 
     def explain(self, *arguments: str) -> Ended:
         return self.run("explain", *arguments)
@@ -232,7 +232,7 @@ def test_json_output_has_the_decision_and_all_checks(shim: Shim) -> None:
 
 
 def test_device_of_another_claim_is_not_chosen_and_its_holder_is_named(shim: Shim) -> None:
-    (shim.home / "others.yaml").write_text(TAKEN % ("other", "pci-0000-11-00-0"))
+    (shim.directory / "others.yaml").write_text(TAKEN % ("other", "pci-0000-11-00-0"))
 
     alone = shim.explain("--claim", "pair.yaml", "--slices", "a4.json")
     done = shim.explain("--claim", "pair.yaml", "--slices", "a4.json", "--claims", "others.yaml")
@@ -245,8 +245,8 @@ def test_device_of_another_claim_is_not_chosen_and_its_holder_is_named(shim: Shi
 
 def test_allocated_claim_does_not_conflict_with_itself(shim: Shim) -> None:
     taken = TAKEN % ("one", "pci-0000-11-00-0")
-    (shim.home / "all.yaml").write_text(taken)
-    (shim.home / "mine.yaml").write_text(taken.replace("{}", SELF))
+    (shim.directory / "all.yaml").write_text(taken)
+    (shim.directory / "mine.yaml").write_text(taken.replace("{}", SELF))
 
     done = shim.explain("--claim", "mine.yaml", "--slices", "a4.json", "--claims", "all.yaml")
 
@@ -255,7 +255,7 @@ def test_allocated_claim_does_not_conflict_with_itself(shim: Shim) -> None:
 
 def test_failing_selector_is_an_error_with_the_remedy(shim: Shim) -> None:
     slices = a4_highgpu().replace("dra.net/numaNode", "dra.net/numa")
-    (shim.home / "a4.json").write_text(slices)
+    (shim.directory / "a4.json").write_text(slices)
 
     done = shim.explain("--claim", "one.yaml", "--slices", "a4.json")
 
@@ -293,7 +293,7 @@ def test_decision_shows_shares_and_admin_access(shim: Shim) -> None:
 def test_inventory_shows_holders_and_unpublished_devices(shim: Shim) -> None:
     allocated = shim.run("allocate", "--claim", "one.yaml", "--pod", "p1", "--inventory",
                          "inventory.json", "--node", "n1")  # fmt: skip
-    before = sorted(path.name for path in shim.home.rglob("*"))
+    before = sorted(path.name for path in shim.directory.rglob("*"))
 
     done = shim.explain("--claim", "one.yaml", "--inventory", "inventory.json", "--node", "n1")
 
@@ -301,17 +301,17 @@ def test_inventory_shows_holders_and_unpublished_devices(shim: Shim) -> None:
     assert done.returncode == 1
     assert "  1 device (eth1): availability: in use by claim" in done.stdout
     assert "  1 device (eth9): not published: carries the default route" in done.stdout
-    assert sorted(path.name for path in shim.home.rglob("*")) == before
+    assert sorted(path.name for path in shim.directory.rglob("*")) == before
 
 
 def test_share_in_a_record_and_in_a_claim_is_counted_once(shim: Shim) -> None:
     hca = {"name": "hca", "rdmaDevices": ["mlx5_0"],
            "attributes": {"dra.net/ifName": "eth0", "dra.net/linkSpeed": 100_000}}  # fmt: skip
-    (shim.home / "hca.json").write_text(json.dumps({"devices": [hca]}))
+    (shim.directory / "hca.json").write_text(json.dumps({"devices": [hca]}))
     for name in ("first", "second"):
-        (shim.home / f"{name}.yaml").write_text(PART % name)
+        (shim.directory / f"{name}.yaml").write_text(PART % name)
     for name, other in (("same", "first"), ("foreign", "third")):
-        (shim.home / f"{name}.yaml").write_text(PART % other + PART_STATUS)
+        (shim.directory / f"{name}.yaml").write_text(PART % other + PART_STATUS)
     node = ("--inventory", "hca.json", "--node", "n1", "--shared", "true")
 
     allocated = shim.run("allocate", "--claim", "first.yaml", "--pod", "p1", *node)
@@ -335,18 +335,18 @@ def test_inventory_replaces_the_slices_of_our_driver(shim: Shim) -> None:
 
 
 def test_explain_writes_no_files_without_a_state_directory(shim: Shim) -> None:
-    before = sorted(path.name for path in shim.home.rglob("*"))
+    before = sorted(path.name for path in shim.directory.rglob("*"))
 
     done = shim.explain("--claim", "one.yaml", "--inventory", "inventory.json")
 
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in shim.home.rglob("*")) == before
+    assert sorted(path.name for path in shim.directory.rglob("*")) == before
 
 
 def test_invalid_merged_configuration_makes_the_claim_unsatisfiable(shim: Shim) -> None:
     entry = "    - opaque: {driver: dra.net, parameters: {interface: %s}}\n"
     entries = entry % "{mtu: 1000}" + entry % "{addresses: ['fd00::1/64']}"
-    (shim.home / "bad.yaml").write_text(f"{ONE}    config:\n{entries}")
+    (shim.directory / "bad.yaml").write_text(f"{ONE}    config:\n{entries}")
 
     done = shim.explain("--claim", "bad.yaml", "--inventory", "inventory.json")
 
@@ -369,7 +369,7 @@ spec:
 
 
 def test_job_is_explained_by_the_claims_of_its_pod(shim: Shim) -> None:
-    (shim.home / "job.yaml").write_text(JOB % "pair")
+    (shim.directory / "job.yaml").write_text(JOB % "pair")
 
     done = shim.explain("job.yaml", "pair.yaml", "--slices", "a4.json")
 
@@ -378,7 +378,7 @@ def test_job_is_explained_by_the_claims_of_its_pod(shim: Shim) -> None:
 
 
 def test_each_workload_of_a_directory_is_explained(shim: Shim) -> None:
-    jobs = shim.home / "jobs"
+    jobs = shim.directory / "jobs"
     jobs.mkdir()
     for name in ("train", "eval"):
         (jobs / f"{name}.yaml").write_text((JOB % "pair").replace("train", name))
@@ -397,7 +397,7 @@ def test_each_workload_of_a_directory_is_explained(shim: Shim) -> None:
 
 
 def test_missing_template_is_reported_with_its_name(shim: Shim) -> None:
-    (shim.home / "job.yaml").write_text(JOB % "pear")
+    (shim.directory / "job.yaml").write_text(JOB % "pear")
 
     done = shim.explain("job.yaml", "pair.yaml", "--slices", "a4.json")
 
@@ -447,7 +447,7 @@ def test_slices_claims_templates_and_classes_are_read_from_the_cluster(shim: Shi
         *((TEMPLATE, document) for document in yaml.safe_load_all(PAIR)),
         *((CLASS, document) for document in yaml.safe_load_all(CLASSES)),
     ]
-    (shim.home / "job.yaml").write_text(JOB % "pair")
+    (shim.directory / "job.yaml").write_text(JOB % "pair")
 
     async def scenario() -> Ended:
         async with served(FakeApiServer()) as url:
@@ -455,9 +455,9 @@ def test_slices_claims_templates_and_classes_are_read_from_the_cluster(shim: Shi
             for kind, document in objects:
                 await api.create(kind, document, document["metadata"].get("namespace", ""))
             await api.close()
-            (shim.home / "config").write_text(KUBECONFIG % url)
+            (shim.directory / "config").write_text(KUBECONFIG % url)
             arguments = ("job.yaml", "--cluster", "--kubeconfig", "config")
-            return await asyncio.to_thread(called, main, "explain", *arguments, home=shim.home)
+            return await asyncio.to_thread(called, main, "explain", *arguments, cwd=shim.directory)
 
     done = asyncio.run(scenario())
 

@@ -21,10 +21,10 @@ from dra_shim.settings.run import RunSettings
 from dranet_nri.component.supervisor import WorkerFailed
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ObjectRef
-from tests.dra_shim.kubeletplugin.kubelet_bench import home
+from tests.dra_shim.kubeletplugin.kubelet_bench import short_directory
 from tests.dranet_nri.nri.stub.plugin_bench import finish
 
-__all__ = ["home"]
+__all__ = ["short_directory"]
 
 pytestmark = pytest.mark.process
 
@@ -74,11 +74,11 @@ class Shim:
 
 
 @pytest.fixture
-def kubelet(home: Path) -> Path:
+def kubelet(short_directory: Path) -> Path:
     """Return the kubelet's directory."""
     for name in ("plugins", "plugins_registry"):
-        (home / name).mkdir()
-    return home
+        (short_directory / name).mkdir()
+    return short_directory
 
 
 def test_calls_and_notices_wait_until_the_shim_is_wired(kubelet: Path) -> None:

@@ -174,6 +174,7 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(facts_changed, rdma=rdma.map(tuple), all_rdma=st.booleans()),
     st.builds(facts_changed, default_routes=routes.map(tuple)),
     st.builds(facts_changed, policy_routes=rules.map(tuple)),
+    st.builds(facts_changed, daemon_routes=st.sampled_from(((), ((3, "bird"),)))),
     st.builds(
         lambda addresses: (
             lambda node: replace(node, recorded=tuple(map(recorded_device, addresses)))

@@ -79,7 +79,7 @@ def test_missing_pod_environment_is_refused_with_the_kubeconfig_remedy(
 ) -> None:
     environ = {name: value for name, value in POD.items() if name != missing}
 
-    with pytest.raises(InvalidValueError, match="no pod; give --kubeconfig"):
+    with pytest.raises(InvalidValueError, match="outside of a pod; set --kubeconfig"):
         in_cluster(environ, account)
 
 

@@ -43,6 +43,7 @@ apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata: {name: pair, namespace: ml}
 spec:
+  metadata: {annotations: {token: s3cret}}
   spec:
     devices:
       requests:
@@ -68,7 +69,7 @@ def saved(tmp_path: Path) -> Path:
 
 def run(saved: Path, *arguments: str) -> Ended:
     """Run a subcommand on the saved files."""
-    return called(main, *arguments, "--from", str(saved), home=saved.parent)
+    return called(main, *arguments, "--from", str(saved), cwd=saved.parent)
 
 
 @pytest.mark.parametrize("command", ["status", "verify"])
@@ -196,6 +197,24 @@ def test_svg_equals_the_golden_file(saved: Path, node: str) -> None:
     assert picture == (GOLDEN / f"{node}.svg").read_text()
 
 
+def test_picture_has_the_ends_of_long_names(saved: Path) -> None:
+    node = "node-with-a-name.of-a-domain.compute.internal-and-many-more-letters"
+    text = (saved / "gke-a4-0.json").read_text().replace("gke-a4-0", node)
+    (saved / "long.json").write_text(text)
+    for pod in ("worker-0", "worker-1"):
+        gpu = ("gpu.nvidia.com", node, f"gpu-{pod[-1]}")
+        name = f"a-training-run-with-a-long-name-{pod}"
+        (saved / f"{pod}.json").write_text(json.dumps(claim(pod, name, gpu)))
+
+    run(saved, "topology", node, "--svg", "picture.svg")
+
+    root = ElementTree.parse(saved.parent / "picture.svg").getroot()
+    texts = [found.text or "" for found in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {text[-9:] for text in texts if text.startswith("ml/a-")} == {"-worker-0", "-worker-1"}
+    assert f"Node {node}" in texts
+    assert int(root.get("width", "")) > 9 * len(f"Node {node}")  # of 16 pixels each
+
+
 def test_explain_finds_the_node_for_a_file(saved: Path) -> None:
     (saved.parent / "job.yaml").write_text(JOB)
 
@@ -237,6 +256,45 @@ def test_bundle_has_no_secrets_and_can_be_read_as_saved_files(saved: Path) -> No
     assert again.stdout == run(saved, "status").stdout
 
 
+KUBECTL = """#!/bin/sh
+case "$*" in
+*"get pods"*) cat pods.json ;;
+*" logs "*dranet-far*) echo 'Error from server: dial tcp 10.0.0.2:10250: i/o timeout' >&2; exit 1 ;;
+*" logs "*)
+    touch "read-$$"
+    for try in $(seq 400); do
+        [ "$(ls read-* | wc -l)" -lt 2 ] || break
+        [ "$try" -lt 400 ] || exit 1
+        sleep 0.05
+    done
+    printf 'a log, Bearer s3cret \\377\\n' ;;
+*) echo '{"items": []}' ;;
+esac
+"""
+
+
+def test_bundle_has_logs_of_other_nodes_if_one_is_unreachable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each readable log waits for another one, so they are read together."""
+    (tmp_path / "kubectl").write_text(KUBECTL)
+    (tmp_path / "kubectl").chmod(0o755)
+    (tmp_path / "pods.json").write_text(
+        json.dumps({"items": [driver_pod("near"), driver_pod("far")]})
+    )
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["bundle", "--file", "b.tar.gz"]) == 0
+
+    with tarfile.open("b.tar.gz") as archive:
+        archive.extractall("unpacked", filter="data")
+    logs = {path.name: path.read_text() for path in Path("unpacked").rglob("*.log")}
+    near = "a log, Bearer REMOVED \N{REPLACEMENT CHARACTER}\n"
+    assert logs["dranet-near-dranet.log"] == logs["dranet-near-nri.log"] == near
+    assert "i/o timeout" in logs["dranet-far-dranet.log"]
+
+
 def test_bundle_does_not_overwrite_a_file(saved: Path) -> None:
     (saved.parent / "b.tar.gz").write_text("mine")
 
@@ -248,7 +306,7 @@ def test_bundle_does_not_overwrite_a_file(saved: Path) -> None:
 
 @pytest.mark.parametrize("command", [name for name, _ in PROGRAM.commands])
 def test_each_command_has_examples(tmp_path: Path, command: str) -> None:
-    ended = called(main, command, "--help", home=tmp_path)
+    ended = called(main, command, "--help", cwd=tmp_path)
 
     assert f"kubectl dranet {command}" in ended.stdout.partition("examples:")[2]
 

@@ -24,7 +24,7 @@ from tests.fakes.kubelet import OF_1_37, FakeKubelet
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
+def short_directory() -> Iterator[Path]:
     """Return a directory in which sockets have room for their names, whatever TMPDIR is."""
     with TemporaryDirectory(prefix="dra-", dir="/tmp") as name:
         yield Path(name)
@@ -33,10 +33,10 @@ def home() -> Iterator[Path]:
 class Node:
     """A node with a kubelet, and a shim whose clock the test has."""
 
-    def __init__(self, home: Path, services: Sequence[str] = OF_1_37) -> None:
-        self.kubelet = FakeKubelet(home / "k", services)
-        self.bench = Bench(StatePaths(home / "state", home / "run"))
-        self.sockets = sockets_of(home / "k", "dra.net")
+    def __init__(self, directory: Path, services: Sequence[str] = OF_1_37) -> None:
+        self.kubelet = FakeKubelet(directory / "k", services)
+        self.bench = Bench(StatePaths(directory / "state", directory / "run"))
+        self.sockets = sockets_of(directory / "k", "dra.net")
         self.clock = FakeClock()
         self.notices: list[Notice] = []
         self.plugin = self.new_plugin()

@@ -11,13 +11,13 @@ import pytest
 
 from dra_shim.kubeletplugin import health_services
 from dra_shim.pool import DeviceHealth, HealthReport
-from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, short_directory
 from tests.fakes.kubelet import PrepareError
 
 pytestmark = pytest.mark.process
 
 
-__all__ = ["home"]
+__all__ = ["short_directory"]
 
 NEVER_S = 3600.0
 GOOD = DeviceHealth("node-1", "a", healthy=True)
@@ -50,8 +50,8 @@ def health_rows(devices: list[Any]) -> list[tuple[str, str, int, str]]:
     ]
 
 
-def node_with(home: Path, devices: Devices, refresh_s: float = NEVER_S) -> Node:
-    node = Node(home)
+def node_with(short_directory: Path, devices: Devices, refresh_s: float = NEVER_S) -> Node:
+    node = Node(short_directory)
     times = iter(range(1_700_000_000, 1_800_000_000))
     node.new_plugin(
         more=health_services(devices, refresh_s=refresh_s, wall=lambda: float(next(times)))
@@ -64,9 +64,11 @@ def listening(node: Node) -> "aclosing[AsyncGenerator[list[Any]]]":
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha1"])
-def test_health_stream_sends_all_devices_at_start_and_on_change(home: Path, version: str) -> None:
+def test_health_stream_sends_all_devices_at_start_and_on_change(
+    short_directory: Path, version: str
+) -> None:
     devices = Devices(GOOD, BAD, UNSURE)
-    node = node_with(home, devices)
+    node = node_with(short_directory, devices)
     node.kubelet.health = (f"{version}.DRAResourceHealth",)
 
     async def run() -> None:
@@ -85,8 +87,8 @@ def test_health_stream_sends_all_devices_at_start_and_on_change(home: Path, vers
     asyncio.run(run())
 
 
-def test_kubelet_uses_its_newest_supported_version(home: Path) -> None:
-    node = node_with(home, Devices(GOOD))
+def test_kubelet_uses_its_newest_supported_version(short_directory: Path) -> None:
+    node = node_with(short_directory, Devices(GOOD))
 
     async def run() -> None:
         async with node.registered():
@@ -101,8 +103,8 @@ def test_kubelet_uses_its_newest_supported_version(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_health_is_sent_again_before_it_expires(home: Path) -> None:
-    node = node_with(home, Devices(GOOD), refresh_s=0.01)
+def test_health_is_sent_again_before_it_expires(short_directory: Path) -> None:
+    node = node_with(short_directory, Devices(GOOD), refresh_s=0.01)
 
     async def run() -> None:
         async with node.registered(), listening(node) as stream:
@@ -114,9 +116,9 @@ def test_health_is_sent_again_before_it_expires(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_health_streams_are_independent(home: Path) -> None:
+def test_health_streams_are_independent(short_directory: Path) -> None:
     devices = Devices(GOOD)
-    node = node_with(home, devices)
+    node = node_with(short_directory, devices)
 
     async def run() -> None:
         async with node.registered(), listening(node) as one:
@@ -129,8 +131,10 @@ def test_health_streams_are_independent(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_long_health_message_is_truncated(home: Path) -> None:
-    node = node_with(home, Devices(DeviceHealth("node-1", "a", healthy=False, message="x" * 2000)))
+def test_long_health_message_is_truncated(short_directory: Path) -> None:
+    node = node_with(
+        short_directory, Devices(DeviceHealth("node-1", "a", healthy=False, message="x" * 2000))
+    )
 
     async def run() -> None:
         async with node.registered(), listening(node) as stream:
@@ -139,8 +143,8 @@ def test_long_health_message_is_truncated(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_shim_without_health_does_not_advertise_it(home: Path) -> None:
-    node = Node(home)
+def test_shim_without_health_does_not_advertise_it(short_directory: Path) -> None:
+    node = Node(short_directory)
 
     async def run() -> None:
         async with node.registered():
@@ -151,9 +155,9 @@ def test_shim_without_health_does_not_advertise_it(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_streams_end_before_the_server_stops(home: Path) -> None:
+def test_streams_end_before_the_server_stops(short_directory: Path) -> None:
     ends: list[str] = []
-    node = Node(home)
+    node = Node(short_directory)
     services = health_services(Devices(GOOD))
 
     def end() -> None:
@@ -176,8 +180,8 @@ def test_streams_end_before_the_server_stops(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_restarted_server_has_streams(home: Path) -> None:
-    node = node_with(home, Devices(GOOD))
+def test_restarted_server_has_streams(short_directory: Path) -> None:
+    node = node_with(short_directory, Devices(GOOD))
 
     async def run() -> None:
         node.kubelet.start()

@@ -15,13 +15,13 @@ import pytest
 from dra_shim.kubeletplugin import SocketError, only_instance
 from dra_shim.kubeletplugin.instance_lock import POLL_S
 from dra_shim.kubeletplugin.plugin import WATCH_S
-from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, short_directory
 from tests.fakes.clock import FakeClock
 
 pytestmark = pytest.mark.process
 
 
-__all__ = ["home"]
+__all__ = ["short_directory"]
 
 HOLD = """
 import asyncio, sys
@@ -36,8 +36,8 @@ asyncio.run(hold())
 
 
 @pytest.fixture
-def node(home: Path) -> Iterator[Node]:
-    with closing(Node(home)) as made:
+def node(short_directory: Path) -> Iterator[Node]:
+    with closing(Node(short_directory)) as made:
         made.kubelet.start()
         yield made
 

@@ -12,7 +12,7 @@ from dra_shim.kubeletplugin.plugin import WATCH_S
 from dra_shim.prepare import PrepareResult, PrepareSettings
 from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.model import ObjectRef
-from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, short_directory
 from tests.dra_shim.prepare.prepare_bench import Bench
 from tests.fakes.cluster import POOL, result
 from tests.fakes.kubelet import OF_1_33, OF_1_37, PrepareError, cdi_devices
@@ -20,12 +20,12 @@ from tests.fakes.kubelet import OF_1_33, OF_1_37, PrepareError, cdi_devices
 pytestmark = pytest.mark.process
 
 
-__all__ = ["home"]
+__all__ = ["short_directory"]
 
 
 @pytest.fixture
-def node(home: Path) -> Iterator[Node]:
-    with closing(Node(home)) as made:
+def node(short_directory: Path) -> Iterator[Node]:
+    with closing(Node(short_directory)) as made:
         yield made
 
 
@@ -59,9 +59,9 @@ def test_shim_is_unregistered_until_a_kubelet_connects(node: Node) -> None:
 
 @pytest.mark.parametrize(("services", "share"), [(OF_1_37, "5a"), (OF_1_33, "")])
 def test_kubelet_is_answered_in_its_version(
-    home: Path, services: Sequence[str], share: str
+    short_directory: Path, services: Sequence[str], share: str
 ) -> None:
-    node = Node(home, services)
+    node = Node(short_directory, services)
     node.bench.cluster.nics.add("hca")
     claim = node.bench.cluster.add("nics", "u1", "hca")
     node.bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
@@ -98,9 +98,9 @@ def test_restarted_kubelet_gets_the_same_answers(node: Node) -> None:
 
 @pytest.mark.parametrize("lost", [False, True], ids=["its record is kept", "its record is lost"])
 def test_cdi_ids_after_a_reboot_are_resolvable(
-    home: Path, lost: bool  # noqa: FBT001 cases
+    short_directory: Path, lost: bool  # noqa: FBT001 cases
 ) -> None:  # fmt: skip
-    node = Node(home)
+    node = Node(short_directory)
     node.kubelet.appends = True
     claim = node.bench.cluster.add("nics", "u1", "a")
 

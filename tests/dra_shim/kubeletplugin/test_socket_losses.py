@@ -22,20 +22,20 @@ from dra_shim.kubeletplugin import (
 from dra_shim.kubeletplugin.plugin import ANSWER_S, LONGEST_ANSWER_S, WATCH_S
 from dra_shim.kubeletplugin.sockets import MAX_PATH
 from dranet_nri.model import ObjectRef
-from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, short_directory
 from tests.fakes.kubelet import PrepareError
 
 pytestmark = pytest.mark.process
 
 
-__all__ = ["home"]
+__all__ = ["short_directory"]
 
 LOOKS = int(ANSWER_S / WATCH_S)  # until patience is over
 
 
 @pytest.fixture
-def node(home: Path) -> Iterator[Node]:
-    with closing(Node(home)) as made:
+def node(short_directory: Path) -> Iterator[Node]:
+    with closing(Node(short_directory)) as made:
         yield made
 
 
@@ -253,8 +253,8 @@ def test_wait_for_a_silent_kubelet_grows(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_rejection_of_unsupported_versions_is_reported(home: Path) -> None:
-    node = Node(home, ("v2.DRAPlugin",))
+def test_rejection_of_unsupported_versions_is_reported(short_directory: Path) -> None:
+    node = Node(short_directory, ("v2.DRAPlugin",))
 
     async def run() -> None:
         node.kubelet.start()
@@ -323,9 +323,9 @@ def test_socket_that_cannot_be_bound_is_reported(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_longest_socket_path_is_served(home: Path) -> None:
-    fill = MAX_PATH - len(str(home)) - len("//k/plugins_registry/dra.net-reg.sock")
-    node = Node(home / ("x" * fill))
+def test_longest_socket_path_is_served(short_directory: Path) -> None:
+    fill = MAX_PATH - len(str(short_directory)) - len("//k/plugins_registry/dra.net-reg.sock")
+    node = Node(short_directory / ("x" * fill))
     assert len(os.fsencode(node.sockets.registration)) == MAX_PATH
 
     async def run() -> None:
@@ -335,8 +335,8 @@ def test_longest_socket_path_is_served(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_socket_path_with_special_characters_is_served(home: Path) -> None:
-    node = Node(home / "a%20b ü")
+def test_socket_path_with_special_characters_is_served(short_directory: Path) -> None:
+    node = Node(short_directory / "a%20b ü")
     claim = node.bench.cluster.add("nics", "u1", "a")
 
     async def run() -> None:

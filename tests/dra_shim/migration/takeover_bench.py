@@ -101,9 +101,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def node(home: Path) -> AsyncIterator[Bench]:
+async def node(directory: Path) -> AsyncIterator[Bench]:
     """Yield a node before the driver was installed."""
-    state = StatePaths(home / "state", home / "run")
+    state = StatePaths(directory / "state", directory / "run")
     state.directory.mkdir()
     async with talking() as (server, api):
         yield Bench(server, api, state)

@@ -68,9 +68,9 @@ def function_alone() -> Device:
     return snapshot_of(POOL, facts, (), DeviceSelection()).allocatable[NIC.name]
 
 
-def record(home: Path, claim: dict[str, Any], before: Device, live: Device) -> Allocation:
+def record(directory: Path, claim: dict[str, Any], before: Device, live: Device) -> Allocation:
     """Return what is recorded of a claim of before."""
-    bench = Bench(StatePaths(home / "state", home / "run"))
+    bench = Bench(StatePaths(directory / "state", directory / "run"))
     ref = bench.cluster.add("c", "u1", NIC.name)
     bench.cluster.claims["c"] = claim
     source = PreviousDevices(Node(live), {before.name: before})

@@ -51,7 +51,7 @@ def test_requested_claim_is_read() -> None:
     ("found", "message"),
     [
         (None, "does not exist;"),
-        (claim_document("nics", "u2", [], []), "had UID u1, there is one with u2"),
+        (claim_document("nics", "u2", [], []), "with UID u1, and the server one with UID u2"),
         ({**document(), "status": {}}, "is not allocated"),
     ],
 )
@@ -80,12 +80,15 @@ GANG = [user("gang", "g1", apiGroup="scheduling.k8s.io", resource="podgroups")]
     [
         ([], "is reserved for no pod"),
         (TWO, "is used by 2 pods (train, other), and a device can be in one only"),
-        (GANG, "is reserved for podgroups.scheduling.k8s.io/gang, which is no pod, and a device"),
         (
             GANG,
-            "take the claim out of the PodGroup and give each pod its own: resourceClaimTemplate",
+            "is reserved for podgroups.scheduling.k8s.io/gang, which is not a pod, and a device",
         ),
-        ([*TWO, *GANG], "is reserved for podgroups.scheduling.k8s.io/gang, which is no pod"),
+        (
+            GANG,
+            "remove the claim from the PodGroup, and give each pod its own: resourceClaimTemplate",
+        ),
+        ([*TWO, *GANG], "is reserved for podgroups.scheduling.k8s.io/gang, which is not a pod"),
     ],
 )
 def test_claim_without_a_single_pod_is_refused(users: Any, message: str) -> None:
@@ -154,7 +157,7 @@ def test_admin_access_claim_reserved_for_a_group_belongs_to_the_pod() -> None:
     of_the_group = claim(result("a", adminAccess=True), users=GANG)
 
     assert consumer_of(shared, None).uid == "p1"
-    with pytest.raises(RefusedError, match="gang, which is no pod"):
+    with pytest.raises(RefusedError, match="gang, which is not a pod"):
         consumer_of(of_the_group, None)
 
 
@@ -165,9 +168,9 @@ def test_pod_of_the_server_can_have_the_claim() -> None:
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (None, "the one with UID p1 does not exist any more"),
-        (replace(USE, uid="p9"), "the one with UID p1 does not exist any more"),
-        (replace(USE, has_claim=False), "claim ai/nics is reserved for it, but it has none such"),
+        (None, "does not exist any more with UID p1"),
+        (replace(USE, uid="p9"), "does not exist any more with UID p1"),
+        (replace(USE, has_claim=False), "does not list claim ai/nics, which is reserved for it"),
         (HOST, "is on the host network"),
     ],
 )
@@ -315,7 +318,7 @@ def test_device_without_its_interface_can_be_retried() -> None:
 
 def test_device_of_another_node_is_refused() -> None:
     with pytest.raises(
-        RefusedError, match="device a: is of pool node-2, and this node's is node-1"
+        RefusedError, match="device a: is in pool node-2, and the pool of this node is node-1"
     ):
         recorded(claim(result("a", pool="node-2")))
 

@@ -70,7 +70,7 @@ def next_pod(claims: Any = None, node: str = POOL, **metadata: Any) -> Document:
         (next_pod(claims={"net": "others"}), False),
     ],
 )
-def test_living_pod_of_this_node_expects_its_claim(
+def test_only_a_live_pod_of_this_node_waits_for_the_claim(
     found: Document | None,
     expected: bool,  # noqa: FBT001
 ) -> None:

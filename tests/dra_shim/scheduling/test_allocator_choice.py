@@ -136,7 +136,7 @@ def test_first_feasible_alternative_is_taken() -> None:
     assert given(pool_set, claim(pick, exactly("s"))) == [("r/one", "a"), ("s", "b")]
 
 
-def test_constraints_of_requests_and_subrequests() -> None:
+def test_constraint_on_a_request_covers_its_subrequests() -> None:
     pool_set = pool_set_with(
         slice_device("a", rail=1), slice_device("b", rail=2), slice_device("c", rail=2)
     )

@@ -141,7 +141,7 @@ def test_spec_that_no_search_can_satisfy_is_refused_by_name(spec: ClaimSpec, rea
     assert line.startswith(f"claim default/nics: {reason}")
 
 
-def test_message_without_any_class() -> None:
+def test_missing_class_is_reported_without_known_classes() -> None:
     (line,) = refused([wanted(request())], NodeInventory(()), {})
 
     assert "(found: none)" in line

@@ -30,7 +30,7 @@ def parsed(*flags: str) -> RunSettings:
     return settings_from(parser.parse_args(flags))
 
 
-def test_defaults_without_flags() -> None:
+def test_settings_without_flags_are_the_defaults() -> None:
     assert parsed() == RunSettings(node=node_name())
 
 
@@ -182,7 +182,7 @@ def test_full_command_line_of_dranet_is_accepted(tmp_path: Path) -> None:
     line = f"/dranet -v=4 -hostname-override=n-1 --vmodule=a=1 -kubeconfig={nowhere}"
     line += f" --kubelet-root-dir={tmp_path} --state-dir={tmp_path}/state"
 
-    done = called(main, "run", *line.split(), home=tmp_path)
+    done = called(main, "run", *line.split(), cwd=tmp_path)
 
     assert done.returncode == 1, "a command line that is wrong ends otherwise"
     assert str(nowhere) in done.stderr

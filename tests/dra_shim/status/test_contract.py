@@ -346,14 +346,14 @@ def test_repeated_event_is_counted(subject: Subject, tmp_path: Path) -> None:
     async def scenario() -> None:
         ref = ObjectRef("default", "fast", str(uuid4()))
         async with reporting(subject, tmp_path) as bench:
-            bench.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
+            bench.reporter.notify(PrepareFailed(ref, "device nic-0: this node has no such device"))
             first = await bench.until_notice(EventPosted)
             bench.clock.pass_time(60)
-            bench.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
+            bench.reporter.notify(PrepareFailed(ref, "device nic-0: this node has no such device"))
             await bench.until_notice(EventPosted, 2)
         async with reporting(subject, tmp_path) as again:
             again.clock.pass_time(120)
-            again.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
+            again.reporter.notify(PrepareFailed(ref, "device nic-0: this node has no such device"))
             last = await again.until_notice(EventPosted)
 
             event: Any = await again.api.get(EVENT, last.name, "default")

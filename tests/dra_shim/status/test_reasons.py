@@ -53,12 +53,12 @@ from tests.dra_shim.status.records import (
             ),
         ),
         (
-            PrepareFailed(CLAIM, "device nic-0: this node\nhas none such"),
+            PrepareFailed(CLAIM, "device nic-0: this node\nhas no such device"),
             EventSpec(
                 "ResourceClaim",
                 CLAIM,
                 "ClaimPrepareFailed",
-                "device nic-0: this node has none such",
+                "device nic-0: this node has no such device",
                 int(NOW),
             ),
         ),

@@ -185,7 +185,7 @@ def test_durations_are_in_the_verbose_report_and_the_document() -> None:
     assert as_document([slow])["checks"][0]["seconds"] == 12.3
 
 
-def test_report_as_a_document() -> None:
+def test_document_of_a_report_has_counts_and_remedies() -> None:
     report = as_document(LINES)
 
     assert report["passed"] is False
@@ -212,6 +212,26 @@ def test_matrix_of_a_large_cluster_has_cells_of_measured_pairs_only() -> None:
     root = ET.fromstring(draw(lines))
 
     assert len(list(root.iter("{http://www.w3.org/2000/svg}g"))) == len(names)
+
+    assert int(root.get("width", "")) < 10_000  # pixels that a viewer can show
+
+
+def test_failures_of_a_large_cluster_have_a_mark() -> None:
+    names = [f"node-{node}/net0" for node in range(64)]
+
+    root = ET.fromstring(draw([failed("rping", "no-rdma", name, names[0]) for name in names]))
+
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("x") == len(names)
+
+
+def test_matrix_orders_nodes_and_rails_by_their_numbers() -> None:
+    names = ["node-2/mlx5_2", "node-2/mlx5_10", "node-10/mlx5_0"]
+
+    root = ET.fromstring(draw([passed("link", name) for name in reversed(names)]))
+
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert [text for text in texts if text in names][::2] == names
 
 
 def test_names_of_a_matrix_are_not_cut() -> None:

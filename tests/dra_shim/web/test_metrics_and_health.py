@@ -28,14 +28,14 @@ from dranet_nri.component.supervisor import WorkerFailed
 from dranet_nri.model import ObjectRef
 from dranet_nri.state import heartbeat
 from dranet_nri.state.heartbeat import Heartbeat
-from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, short_directory
 from tests.dra_shim.web.web_bench import WebNotices
 from tests.fakes.scrape import Scrape, counted
 
 pytestmark = pytest.mark.process
 
 
-__all__ = ["home"]
+__all__ = ["short_directory"]
 
 CLAIM = ObjectRef("default", "nics", "claim-nics")
 POD = ObjectRef("default", "web", "pod-web")
@@ -394,13 +394,13 @@ def test_call_without_claims_is_not_counted(site: Site) -> None:
 # ----------------------------------------------------------------------- health
 
 
-def test_health_check_uses_own_sockets(home: Path) -> None:
-    at_kubelet = Node(home)
+def test_health_check_uses_own_sockets(short_directory: Path) -> None:
+    at_kubelet = Node(short_directory)
     metrics = Metrics()
     checks = HealthChecks.of(
         at_kubelet.sockets, at_kubelet.plugin, lambda: metrics.server.published
     )
-    site = Site(home, checks, metrics)
+    site = Site(short_directory, checks, metrics)
 
     async def scenario() -> list[tuple[int, str]]:
         async with at_kubelet.registered():
@@ -421,9 +421,11 @@ def test_health_check_uses_own_sockets(home: Path) -> None:
     assert ill[1].startswith("a kubelet would not be answered: UNAVAILABLE")
 
 
-def test_unregistered_shim_is_not_ready_with_a_reason(home: Path) -> None:
-    at_kubelet = Node(home)
-    site = Site(home, HealthChecks.of(at_kubelet.sockets, at_kubelet.plugin, lambda: True))
+def test_unregistered_shim_is_not_ready_with_a_reason(short_directory: Path) -> None:
+    at_kubelet = Node(short_directory)
+    site = Site(
+        short_directory, HealthChecks.of(at_kubelet.sockets, at_kubelet.plugin, lambda: True)
+    )
 
     async def scenario() -> list[tuple[int, str]]:
         unregistered = await site.got("/readyz")
@@ -443,11 +445,13 @@ def test_unregistered_shim_is_not_ready_with_a_reason(home: Path) -> None:
     assert "is the kubelet's directory right" in failing[1]
 
 
-def test_shim_without_sockets_is_not_alive(home: Path) -> None:
-    at_kubelet = Node(home)
-    checks = HealthChecks.of(sockets_of(home / "x", "dra.net"), at_kubelet.plugin, lambda: True)
+def test_shim_without_sockets_is_not_alive(short_directory: Path) -> None:
+    at_kubelet = Node(short_directory)
+    checks = HealthChecks.of(
+        sockets_of(short_directory / "x", "dra.net"), at_kubelet.plugin, lambda: True
+    )
 
-    code, text = Site(home, checks).get("/healthz")
+    code, text = Site(short_directory, checks).get("/healthz")
     at_kubelet.close()
 
     assert code == 503

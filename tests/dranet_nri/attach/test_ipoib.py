@@ -281,7 +281,7 @@ def test_ethernet_parent_is_refused_with_the_remedy(node: Node) -> None:
     node.kernel.remove_link("ib0")
     node.kernel.add_link("ib0", parent=PARENT)
 
-    with pytest.raises(RefusedError, match="needs an InfiniBand interface, and ib0 is none; remo"):
+    with pytest.raises(RefusedError, match="needs an InfiniBand interface, and ib0 is not one; r"):
         node.attach((claim(DATA, given(IB, child_config())),))
 
 

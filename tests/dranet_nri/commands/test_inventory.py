@@ -1,3 +1,5 @@
+"""The command inventory: its tables, its JSON, and the parser of the shim."""
+
 import json
 from dataclasses import replace
 

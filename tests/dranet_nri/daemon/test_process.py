@@ -316,7 +316,7 @@ def test_openssl_is_not_loaded(tmp_path: Path) -> None:
 def test_invalid_flag_is_refused_with_one_clear_line(
     site: Site, flags: tuple[str, ...], status: int, output: str
 ) -> None:
-    done = called(main, *site.words(*flags), home=site.root)
+    done = called(main, *site.words(*flags), cwd=site.root)
 
     assert done.returncode == status
     lines = done.stderr.strip().splitlines()

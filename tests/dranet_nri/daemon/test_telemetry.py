@@ -27,7 +27,7 @@ def site(tmp_path: Path) -> Site:
 
 def probed(site: Site, *flags: str) -> tuple[int, str]:
     """Run the probe; return its status and output."""
-    done = called(main, "healthz", "--run-dir", str(site.run), *flags, home=site.root)
+    done = called(main, "healthz", "--run-dir", str(site.run), *flags, cwd=site.root)
     return done.returncode, done.stdout
 
 

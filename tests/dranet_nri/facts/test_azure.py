@@ -1,3 +1,5 @@
+"""Facts of an Azure host, and the size of the machine."""
+
 import json
 from pathlib import Path
 

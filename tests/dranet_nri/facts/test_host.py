@@ -1,3 +1,5 @@
+"""Facts of the host: PCI names, boot id, node name."""
+
 import os
 from pathlib import Path
 

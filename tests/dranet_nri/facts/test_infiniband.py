@@ -1,3 +1,5 @@
+"""Facts of RDMA devices, from sysfs and netlink."""
+
 from pathlib import Path
 
 import pytest

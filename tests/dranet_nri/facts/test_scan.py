@@ -1,3 +1,5 @@
+"""Scans of recorded sysfs trees: devices, exclusions, NUMA nodes."""
+
 from pathlib import Path
 
 import pytest

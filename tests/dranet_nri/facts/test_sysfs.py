@@ -1,3 +1,5 @@
+"""Facts of PCI functions and net devices in sysfs."""
+
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""Attributes of devices: names, types, values, limits."""
+
 import inspect
 import re
 from dataclasses import replace

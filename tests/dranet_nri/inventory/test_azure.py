@@ -1,3 +1,5 @@
+"""GPU domains of Azure sizes."""
+
 import pytest
 
 from dranet_nri.errors import InvalidValueError

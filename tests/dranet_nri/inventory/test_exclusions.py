@@ -1,3 +1,5 @@
+"""Links that are not published, each with a reason."""
+
 from dataclasses import replace
 
 import pytest
@@ -137,35 +139,13 @@ def test_exclusion_reason_names_the_uplink_and_the_direction() -> None:
             "the VF behind eth0: Hyper-V shows one NIC as two",
             id="netvsc-vf",
         ),
-        pytest.param(
-            NetDevice(Link(1, "eth2", bus="pci"), port_name="pf0vf3"),
-            "represents pf0vf3 in the NIC's embedded switch",
-            id="representor",
-        ),
-        pytest.param(
-            NetDevice(Link(1, "eth2", bus="pci"), port_name="c1pf0sf88"),
-            "represents c1pf0sf88 in the NIC's embedded switch",
-            id="subfunction-representor",
-        ),
-        pytest.param(
-            NetDevice(Link(1, "eth2", bus="pci"), port_name="pf1hpf"),
-            "represents pf1hpf in the NIC's embedded switch",
-            id="host-representor",
-        ),
-        pytest.param(
-            NetDevice(Link(1, "eth2", bus="pci"), port_name="c1pf0"),
-            "represents c1pf0 in the NIC's embedded switch",
-            id="function-representor",
-        ),
-        pytest.param(
-            NetDevice(Link(1, "eth2", bus="pci"), port_name="p0pf0vf3"),
-            "represents p0pf0vf3 in the NIC's embedded switch",
-            id="representor-with-its-port",
-        ),
-        pytest.param(
-            NetDevice(Link(1, "eth2", bus="pci"), port_name="pf0s1"),
-            "represents pf0s1 in the NIC's embedded switch",
-            id="representor-of-a-split-port",
+        *(
+            pytest.param(
+                NetDevice(Link(1, "eth2", bus="pci"), port_name=name),
+                f"represents {name} in the NIC's embedded switch",
+                id=f"representor-{name}",
+            )
+            for name in ("pf0vf3", "c1pf0sf88", "pf1hpf", "c1pf0", "p0pf0vf3", "pf0s1")
         ),
         pytest.param(
             NetDevice(Link(5, "br7", kind="bridge")), "a bridge with ports", id="bridge-with-ports"

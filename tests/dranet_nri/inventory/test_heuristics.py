@@ -113,6 +113,21 @@ def test_nic_through_which_encrypted_packets_are_sent_is_excluded(kind: str) -> 
     assert parent_hazards(HostFacts(netdevs=(device,))) == {}
 
 
+def test_nic_with_routes_of_a_routing_daemon_is_excluded() -> None:
+    device, functions = nic("eth1", 3, VF), (function(VF),)
+    routes = ((2, "bird"), (3, "bgp"), (3, "zebra"))
+    facts = HostFacts(functions, (device,), daemon_routes=routes)
+
+    reason = (
+        "eth1: a routing daemon of the node has routes through it (protocol bgp, zebra);"
+        " --include eth1 offers it"
+    )
+    assert inventory_from_facts(facts).excluded == (("pci-0000-8a-00-1", reason),)
+    assert inventory_from_facts(facts, include=("eth*",)).excluded == ()
+    assert inventory_from_facts(replace(facts, daemon_routes=routes[:1])).excluded == ()
+    assert parent_hazards(facts) == {}
+
+
 def test_include_does_not_override_a_definite_exclusion() -> None:
     port, bridge = nic("eth1", 3, VF), virtual("cni0", 4, "bridge")
     port = replace(port, link=replace(port.link, master=4))

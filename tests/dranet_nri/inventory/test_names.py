@@ -1,3 +1,5 @@
+"""Names of devices."""
+
 from dataclasses import replace
 
 import pytest

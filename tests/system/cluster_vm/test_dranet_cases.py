@@ -4,29 +4,29 @@ Each case of its tests/*.bats by name, and the test that shows it here:
 
 | case | test |
 |---|---|
-| dummy interface with IP addresses ResourceClaim | test_address_of_a_claim |
-| … and normalized name | test_address_of_a_claim |
-| validate per-interface ARP configuration on dummy interface | test_arp_sysctls |
-| dummy interface with IP addresses ResourceClaimTemplate | test_address_of_the_host |
-| dummy interface with IP addresses ResourceClaim and routes | test_routes_of_a_claim |
+| dummy interface with IP addresses ResourceClaim | test_pod_has_the_address_of_the_claim |
+| … and normalized name | test_pod_has_the_address_of_the_claim |
+| validate per-interface ARP configuration on dummy interface | test_arp_sysctls_are_set |
+| dummy interface with IP addresses ResourceClaimTemplate | test_address_of_the_host_is_kept |
+| dummy interface with IP addresses ResourceClaim and routes | test_routes_of_the_claim_are_set |
 | test metric server is up and operating on host | test_metrics_are_served_on_the_host |
-| validate advanced network configurations with dummy | test_mtu_mac_and_offloads |
-| validate big tcp network configurations on dummy interface | test_big_tcp |
-| validate bpf filter attributes | test_attributes_of_programs |
-| validate tcx bpf filter attributes | test_attributes_of_programs |
+| validate advanced network configurations with dummy | test_mtu_mac_and_offloads_are_set |
+| validate big tcp network configurations on dummy interface | test_big_tcp_sizes_are_set |
+| validate bpf filter attributes | test_bpf_programs_are_published |
+| validate tcx bpf filter attributes | test_bpf_programs_are_published |
 | validate bpf programs are removed | test_bpf_programs_are_removed_in_the_pod |
-| 2 dummy interfaces with IP addresses ResourceClaimTemplate | test_two_nics_of_one_request |
-| reapply pod with dummy resource claim | test_pod_is_applied_again |
+| 2 dummy interfaces with IP addresses ResourceClaimTemplate | test_request_gets_two_nics |
+| reapply pod with dummy resource claim | test_pod_applied_again_has_its_address |
 | driver should gracefully shutdown when terminated | test_sockets_are_removed_on_shutdown |
-| unprepare claims on driver restart after pod deletion … | test_claim_unprepared_after_restart |
+| unprepare claims on driver restart after pod deletion … | test_claim_is_unprepared_after_restart |
 | permanent neighbor entry is copied to pod namespace | test_permanent_neighbours_are_copied |
-| route rules and routes with non-default table … | test_rules_and_tables_of_the_host |
+| route rules and routes with non-default table … | test_pod_has_the_rules_and_tables_of_the_host |
 | dummy interface with IPv6 subnet route | test_ipv6_subnet_route_exists_once |
 | validate pbr configuration | test_pod_reaches_another_through_a_router |
 | validate vrf routing | test_pod_reaches_another_through_a_router |
-| allocated device in ResourceSlice remains unchanged | test_attributes_of_allocated_device |
-| validate whereabouts cni integration | test_ipam_profile |
-| validate python webhook configuration integration | test_configuration_of_a_webhook |
+| allocated device in ResourceSlice remains unchanged | test_attributes_in_a_pod_are_kept |
+| validate whereabouts cni integration | test_address_of_a_profile_is_released |
+| validate python webhook configuration integration | test_parameters_of_a_webhook_are_set |
 
 All links exist at once, and all pods of the cases run at once. The driver is removed from the node
 once, for the last tests of the module.
@@ -115,7 +115,7 @@ def cases(cluster: ControlPlane, daemons: Daemons, installed: Machine) -> Iterat
 
 
 @pytest.mark.parametrize("case", ["static", "normalized"])
-def test_address_of_a_claim(cases: Cases, case: str) -> None:
+def test_pod_has_the_address_of_the_claim(cases: Cases, case: str) -> None:
     assert "169.254.169.13/24" in cases.run(case, "ip", "addr", "show", "eth99")
     assert "169.254.169.13/24" in cases.addresses(case)
 
@@ -128,25 +128,25 @@ def test_invalid_device_name_is_normalized(cases: Cases) -> None:
     assert result["device"] == "net-nvwhqnk7gy"
 
 
-def test_address_of_the_host(cases: Cases) -> None:
+def test_address_of_the_host_is_kept(cases: Cases) -> None:
     assert "169.254.14.14/32" in cases.run("template", "ip", "addr", "show", "template")
     assert cases.addresses("template") == ["169.254.14.14/32"]
 
 
-def test_two_nics_of_one_request(cases: Cases) -> None:
+def test_request_gets_two_nics(cases: Cases) -> None:
     for number in (0, 1):
         shown = cases.run("double", "ip", "addr", "show", f"double{number}")
         assert f"169.254.15.1{3 + number}/32" in shown
     assert sorted(cases.addresses("double")) == ["169.254.15.13/32", "169.254.15.14/32"]
 
 
-def test_routes_of_a_claim(cases: Cases) -> None:
+def test_routes_of_the_claim_are_set(cases: Cases) -> None:
     assert "169.254.169.13/32" in cases.run("routes", "ip", "addr", "show", "eth99")
     assert "169.254.169.0/24 via 169.254.169.1 dev eth99" in cases.run("routes", "ip", "route")
     assert cases.addresses("routes") == ["169.254.169.13/32"]
 
 
-def test_rules_and_tables_of_the_host(cases: Cases) -> None:
+def test_pod_has_the_rules_and_tables_of_the_host(cases: Cases) -> None:
     routes = cases.run("rules", "ip", "route", "show", "table", "100")
 
     assert "10.10.10.0/24 via 169.254.18.1 dev eth99" in routes
@@ -184,14 +184,14 @@ def test_pod_reaches_another_through_a_router(
 # --------------------------------------------------------------------------- link settings
 
 
-def test_arp_sysctls(cases: Cases) -> None:
+def test_arp_sysctls_are_set(cases: Cases) -> None:
     directory = "/proc/sys/net/ipv4/conf/dranet-arp"
     shown = cases.pods.exec("arp", "cat", f"{directory}/arp_ignore", f"{directory}/arp_announce")
 
     assert shown.split() == ["1", "2"]
 
 
-def test_mtu_mac_and_offloads(cases: Cases) -> None:
+def test_mtu_mac_and_offloads_are_set(cases: Cases) -> None:
     shown = cases.run("advanced", "ip", "addr", "show", "dranet0")
     features = cases.run("advanced", "ethtool", "-k", "dranet0")
 
@@ -201,7 +201,7 @@ def test_mtu_mac_and_offloads(cases: Cases) -> None:
         assert f"{name}-offload: off" in features
 
 
-def test_big_tcp(cases: Cases) -> None:
+def test_big_tcp_sizes_are_set(cases: Cases) -> None:
     shown = cases.run("bigtcp", "ip", "-details", "link", "show", "dranet1")
     features = cases.run("bigtcp", "ethtool", "-k", "dranet1")
 
@@ -219,7 +219,7 @@ def test_big_tcp(cases: Cases) -> None:
 # --------------------------------------------------------------------------- BPF programs
 
 
-def test_attributes_of_programs(cases: Cases) -> None:
+def test_bpf_programs_are_published(cases: Cases) -> None:
     shown = cases.attributes["programs"]
 
     assert shown["dra.net/ebpf"] == {"bool": True}
@@ -242,7 +242,7 @@ def test_metrics_are_served_on_the_host(cases: Cases) -> None:
     assert "process_start_time_seconds" in page
 
 
-def test_ipam_profile(cases: Cases) -> None:
+def test_address_of_a_profile_is_released(cases: Cases) -> None:
     (address,) = cases.addresses("leased")
     assert address.startswith("192.168.100.")
     assert address in cases.run("leased", "ip", "-4", "addr", "show", "leased")
@@ -254,7 +254,7 @@ def test_ipam_profile(cases: Cases) -> None:
     wait_until("the release of the address", lambda: ip not in leases(cases))
 
 
-def test_configuration_of_a_webhook(cases: Cases) -> None:
+def test_parameters_of_a_webhook_are_set(cases: Cases) -> None:
     assert cases.attributes[webhook.NIC][webhook.ATTRIBUTE] == {"string": "python"}
     shown = cases.run("custom", "ip", "addr", "show", webhook.NIC)
     assert "10.200.200.200/24" in shown
@@ -266,7 +266,7 @@ def test_configuration_of_a_webhook(cases: Cases) -> None:
 # --------------------------------------------------------------------------- life of the driver
 
 
-def test_pod_is_applied_again(cases: Cases) -> None:
+def test_pod_applied_again_has_its_address(cases: Cases) -> None:
     assert "169.254.16.14/32" in cases.run("reapply", "ip", "addr", "show", "reapply")
     first = cases.pod("reapply")["metadata"]["uid"]
     running = len(cases.listed())
@@ -323,14 +323,14 @@ def test_sockets_are_removed_on_shutdown(absence: Absence) -> None:
     assert absence.sockets == ([*SOCKETS], [], [*SOCKETS])
 
 
-def test_claim_unprepared_after_restart(cases: Cases, absence: Absence) -> None:
+def test_claim_is_unprepared_after_restart(cases: Cases, absence: Absence) -> None:
     assert absence.recorded
 
     wait_until("the removal of its record", lambda: absence.uid not in records(cases.daemons))
 
 
 @pytest.mark.usefixtures("absence")
-def test_attributes_of_allocated_device(cases: Cases) -> None:
+def test_attributes_in_a_pod_are_kept(cases: Cases) -> None:
     assert not cases.daemons.is_on_node("static")
 
     assert published(cases.daemons, {"static"})["static"] == cases.attributes["static"]

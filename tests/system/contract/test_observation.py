@@ -155,6 +155,16 @@ def test_default_routes_are_those_of_table_main(session: Session) -> None:
     }
 
 
+def test_link_of_a_routing_daemons_routes_is_the_nodes(session: Session) -> None:
+    by_hand, learnt = Route("10.7.0.0/16", "10.0.0.1"), Route("10.8.0.0/16", "10.0.0.1")
+    apply(session, *UP, AddRoute(Ns.HOST, "eth1", by_hand))
+    assert index(session) not in hazards(session.host_facts())
+
+    apply(session, AddRoute(Ns.HOST, "eth1", replace(learnt, protocol=12)))
+
+    assert "(protocol bird)" in hazards(session.host_facts())[index(session)]
+
+
 def test_connected_route_of_an_address_is_not_restored(session: Session) -> None:
     apply(session, *UP)
 

@@ -1,3 +1,5 @@
+"""Facts of links, addresses and routes, as a real kernel reports them."""
+
 import select
 import shutil
 import subprocess
@@ -17,7 +19,7 @@ from dranet_nri.inventory import Inventory, inventory_from_facts
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.links import RTM_GETLINK
-from dranet_nri.linux.netlink.routes import default_routes
+from dranet_nri.linux.netlink.routes import main_routes
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.model import Address, DefaultRoute
 from tests.capability import lacking
@@ -297,7 +299,7 @@ def test_addresses_of_both_families_are_read_with_scope_and_local_side(
 
 
 def test_namespace_without_routes_has_no_default_routes(netns: Namespace) -> None:
-    assert netns.read(default_routes) == ()
+    assert netns.read(main_routes) == ((), ())
 
 
 def test_default_routes_are_read_with_metric_and_every_nexthop(netns: Namespace) -> None:
@@ -318,7 +320,7 @@ def test_default_routes_are_read_with_metric_and_every_nexthop(netns: Namespace)
     )
     a, b = netns.index("va"), netns.index("vb")
 
-    routes = netns.read(default_routes)
+    routes, _ = netns.read(main_routes)
 
     assert set(routes) == {
         DefaultRoute(4, 9, tuple(sorted((a, b)))),
@@ -343,9 +345,32 @@ def test_default_routes_with_nexthop_objects_are_resolved(netns: Namespace) -> N
     a, b = netns.index("va"), netns.index("vb")
     netns.do(lambda: Path("/proc/sys/net/ipv4/nexthop_compat_mode").write_text("0"))
 
-    routes = netns.read(default_routes)
+    routes, _ = netns.read(main_routes)
 
     assert set(routes) == {DefaultRoute(4, 0, tuple(sorted((a, b)))), DefaultRoute(4, 3, (b,))}
+
+
+def test_routes_of_routing_daemons_are_read_with_their_links(netns: Namespace) -> None:
+    netns.run(
+        "ip link add va type veth peer vb",
+        "ip link add vc type veth peer vd",
+        *(f"ip link set v{name} up" for name in "abcd"),
+        "ip nexthop add id 5 dev va",
+        "ip nexthop add id 6 dev vb",
+        "ip nexthop add id 7 group 5/6",
+        "ip route add 10.7.0.0/16 nhid 7 proto bgp",
+        "ip route add 10.8.0.0/16 nhid 7 proto bgp",
+        "ip -6 route add 2001:db8:7::/64 dev vb proto babel",
+        "ip route add 10.9.0.0/16 dev vc proto static",
+        "ip route add blackhole 10.10.0.0/16 proto bird",
+        "ip route add 10.11.0.0/16 dev vd proto ospf table 77",
+    )
+    a, b = netns.index("va"), netns.index("vb")
+    netns.do(lambda: Path("/proc/sys/net/ipv4/nexthop_compat_mode").write_text("0"))
+
+    expected = sorted([(a, "bgp"), (b, "babel"), (b, "bgp")])
+
+    assert netns.read(main_routes) == ((), tuple(expected))
 
 
 def test_inventory_follows_the_default_route(netns: Namespace) -> None:

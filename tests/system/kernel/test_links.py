@@ -1,3 +1,5 @@
+"""Decoding and encoding of link messages."""
+
 import struct
 from dataclasses import replace
 

@@ -1,3 +1,5 @@
+"""Work inside of network namespaces, and sockets that belong to them."""
+
 import fcntl
 import os
 import socket
@@ -78,13 +80,13 @@ def test_thread_other_than_the_main_one_enters_by_itself_and_returns(nsfd: int) 
     def call() -> tuple[int, int]:
         with pytest.raises(KernelError, match="raised inside"):
             run_inside(nsfd, failing_work)
-        assert inode_here() == home
+        assert inode_here() == own_inode
         thread, inside = run_inside(nsfd, work)
-        assert inode_here() == home
+        assert inode_here() == own_inode
         assert thread == threading.get_ident()
         return inside, len(open_descriptors())
 
-    home = inode_here()
+    own_inode = inode_here()
     with ThreadPoolExecutor(max_workers=1) as pool:
         results = [pool.submit(call).result() for _ in range(2)]
 

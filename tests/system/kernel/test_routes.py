@@ -1,3 +1,5 @@
+"""Routes that an address implies."""
+
 import pytest
 
 from dranet_nri.kernel.ip.routes import without_implied

@@ -1,3 +1,5 @@
+"""Requests and dumps of rtnetlink, with errors and interruptions."""
+
 import os
 import socket
 import struct

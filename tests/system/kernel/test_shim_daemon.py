@@ -107,8 +107,8 @@ class Shim:
 
 
 @asynccontextmanager
-async def site(home: Path) -> AsyncIterator[Site]:
-    server, kubelet = FakeApiServer(), FakeKubelet(home / "kubelet")
+async def site(directory: Path) -> AsyncIterator[Site]:
+    server, kubelet = FakeApiServer(), FakeKubelet(directory / "kubelet")
     kubelet.root.mkdir()
     kubelet.start()
     async with served(server) as url:
@@ -118,10 +118,10 @@ async def site(home: Path) -> AsyncIterator[Site]:
             "apiVersion": "v1", "kind": "Config", "current-context": "x",
             "clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}],
         }  # fmt: skip
-        (home / "kubeconfig").write_text(json.dumps(document))
+        (directory / "kubeconfig").write_text(json.dumps(document))
         async with client_of(url) as api:
             await api.create(NODE, {"metadata": {"name": NODE_1}})
-            yield Site(home, url, server, api, kubelet)
+            yield Site(directory, url, server, api, kubelet)
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from tests.unwritable import full, readonly
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
+def directory(tmp_path: Path) -> Iterator[Path]:
     """Return a directory whose `state` is a small file system of its own."""
     state = tmp_path / "state"
     state.mkdir()
@@ -46,10 +46,10 @@ def assert_reported(text: str, state: Path, reason: str, remedy: str) -> None:
 
 @UNWRITABLE
 def test_unwritable_state_directory_is_reported_and_retried(
-    home: Path, unwritable: Unwritable, reason: str, remedy: str
+    directory: Path, unwritable: Unwritable, reason: str, remedy: str
 ) -> None:
-    state = home / "state"
-    with closing(Bench(StatePaths(state, home / "run"))) as bench:
+    state = directory / "state"
+    with closing(Bench(StatePaths(state, directory / "run"))) as bench:
         first, second = (bench.cluster.add(name, f"u-{name}", name) for name in "ab")
         bench.prepare(first)
         with unwritable(state):
@@ -65,10 +65,10 @@ def test_unwritable_state_directory_is_reported_and_retried(
 
 @UNWRITABLE
 def test_allocate_reports_an_unwritable_directory_in_one_line(
-    home: Path, unwritable: Unwritable, reason: str, remedy: str
+    directory: Path, unwritable: Unwritable, reason: str, remedy: str
 ) -> None:
-    shim = Shim(home)
-    with unwritable(home / "state"):
+    shim = Shim(directory)
+    with unwritable(directory / "state"):
         done = shim.allocate()
 
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)

@@ -1,3 +1,5 @@
+"""Sysctls of links, and the defaults to which a move resets them."""
+
 import os
 import struct
 import subprocess

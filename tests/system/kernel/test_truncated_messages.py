@@ -15,7 +15,7 @@ from dranet_nri.kernel.ip.rules import dump_rules
 from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.linux.netlink.links import INFO, dump_links, link_from
-from dranet_nri.linux.netlink.routes import default_routes
+from dranet_nri.linux.netlink.routes import main_routes
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 
 Read = Callable[[RtnetlinkSocket], object]
@@ -70,7 +70,7 @@ HEADERS = [
     pytest.param(read_rules, RULE, id="rule"),
     pytest.param(read_neighbours, NEIGHBOUR, id="neighbour"),
     pytest.param(addresses, ADDRESS, id="address, as a fact"),
-    pytest.param(default_routes, ROUTE, id="route, as a fact"),
+    pytest.param(main_routes, ROUTE, id="route, as a fact"),
     pytest.param(facts.tc_filters, TRAFFIC, id="qdisc, as a fact"),
     pytest.param(facts.links, INFO.pack(0, 1, 7, 0, 0), id="link, as a fact"),
 ]

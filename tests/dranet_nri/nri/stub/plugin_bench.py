@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dranet_nri._gen import nri_pb2
+from dranet_nri.model import Edits
 from dranet_nri.nri.stub import Connection, Disconnected, Endpoint, Notice
 from dranet_nri.nri.wire.messages import PodEventKind
 from tests.fakes.clock import FakeClock
@@ -15,6 +16,9 @@ from tests.fakes.hooks import RecordingHandler
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
 
 T = TypeVar("T", bound=Notice)
+
+RUN, STOP, REMOVE = PodEventKind.RUN, PodEventKind.STOP, PodEventKind.REMOVE
+LARGE = Edits(env=(("FILL", "x" * (2 << 20)),))  # above the buffers of a socket
 
 
 @dataclass
@@ -102,6 +106,17 @@ async def serving(
         await runtime.handshake()
         await plugin.handler.logged("synchronize done")
         plugin.handler.log.clear()
+        yield plugin, runtime
+
+
+@asynccontextmanager
+async def unread_answer(directory: Path) -> AsyncIterator[tuple[Bench, RuntimeConnection]]:
+    """Run a plugin with a large answer to CreateContainer, which the runtime does not read."""
+    async with serving(directory) as (plugin, runtime):
+        plugin.handler.edits = LARGE
+        runtime.stop_reading()
+        create(runtime, "s1")
+        await plugin.handler.logged("create s1 done")
         yield plugin, runtime
 
 

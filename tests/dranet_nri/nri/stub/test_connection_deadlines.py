@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import RefusedError
-from dranet_nri.model import Edits
 from dranet_nri.nri.stub import HookFailed, HookLate
 from dranet_nri.nri.stub.dispatcher import DEFAULT_BUDGET_S
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus, TtrpcResponse
 from tests.dranet_nri.nri.stub.plugin_bench import (
+    REMOVE,
+    RUN,
+    STOP,
     answered,
     create,
     event,
@@ -19,10 +21,6 @@ from tests.dranet_nri.nri.stub.plugin_bench import (
 )
 
 pytestmark = pytest.mark.process
-
-
-RUN, STOP, REMOVE = PodEventKind.RUN, PodEventKind.STOP, PodEventKind.REMOVE
-LARGE = Edits(env=(("FILL", "x" * (2 << 20)),))
 
 
 @pytest.mark.parametrize(("kind", "hook"), [(RUN, "run"), (STOP, "stop"), (REMOVE, "remove")])

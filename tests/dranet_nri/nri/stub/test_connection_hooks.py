@@ -7,9 +7,11 @@ import pytest
 from dranet_nri._gen import nri_pb2
 from dranet_nri.model import CharDevice, Edits
 from dranet_nri.nri.stub import Disconnected
-from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import TtrpcResponse
 from tests.dranet_nri.nri.stub.plugin_bench import (
+    REMOVE,
+    RUN,
+    STOP,
     answered,
     bench,
     create,
@@ -21,10 +23,6 @@ from tests.dranet_nri.nri.stub.plugin_bench import (
 from tests.fakes.runtime import RuntimeServer
 
 pytestmark = pytest.mark.process
-
-
-RUN, STOP, REMOVE = PodEventKind.RUN, PodEventKind.STOP, PodEventKind.REMOVE
-LARGE = Edits(env=(("FILL", "x" * (2 << 20)),))
 
 
 @pytest.mark.parametrize("dedicated", [True, False], ids=["dedicated", "StateChange"])

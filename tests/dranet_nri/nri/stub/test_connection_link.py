@@ -20,7 +20,7 @@ from dranet_nri.nri.wire.ttrpc import MAX_OPEN, TtrpcResponse
 from tests.dranet_nri.nri.stub.plugin_bench import container_message, finish, pod
 from tests.fakes.clock import FakeClock
 from tests.fakes.hooks import RecordingHandler
-from tests.fakes.runtime import FakeRuntime
+from tests.fakes.runtime import REQUEST_TIMEOUT_NANO, FakeRuntime
 
 pytestmark = pytest.mark.process
 
@@ -103,6 +103,16 @@ class Wire:
         return [event for event in self.delivered if isinstance(event, PodsSynchronized)]
 
 
+def unread_list(timeout_nano: int = REQUEST_TIMEOUT_NANO) -> Wire:
+    """Return a wire whose runtime does not read the answer to its list of pods."""
+    wire = Wire()
+    wire.handshake()
+    wire.transport.full = True
+    wire.runtime.synchronize(timeout_nano=timeout_nano)
+    wire.carry()
+    return wire
+
+
 def test_unclaimed_pod_is_answered_within_the_read() -> None:
     async def scenario() -> None:
         wire = Wire()
@@ -145,11 +155,7 @@ def test_list_is_handled_after_its_answer_was_written() -> None:
 
 def test_runtime_lost_before_the_answer_to_its_list_is_reported() -> None:
     async def scenario() -> None:
-        wire = Wire()
-        wire.handshake()
-        wire.transport.full = True
-        wire.runtime.synchronize()
-        wire.carry()
+        wire = unread_list()
 
         wire.link.connection_lost(BrokenPipeError(32, "Broken pipe"))
 
@@ -195,11 +201,7 @@ def test_runtime_lost_without_a_pending_list_has_another_reason(*, listed: bool)
 
 def test_case_36_list_with_a_late_answer_is_dropped_with_the_connection() -> None:
     async def scenario() -> None:
-        wire = Wire()
-        wire.handshake()
-        wire.transport.full = True
-        wire.runtime.synchronize(timeout_nano=2_000_000_000)
-        wire.carry()
+        wire = unread_list(2_000_000_000)
 
         wire.clock.pass_time(2.1)
         wire.link.resume_writing()
@@ -214,11 +216,7 @@ def test_case_36_list_with_a_late_answer_is_dropped_with_the_connection() -> Non
 def test_case_36_list_in_time_or_without_a_limit_is_handled() -> None:
     async def scenario() -> None:
         for timeout_nano, passed_s in ((2_000_000_000, 1.9), (0, 600)):
-            wire = Wire()
-            wire.handshake()
-            wire.transport.full = True
-            wire.runtime.synchronize(timeout_nano=timeout_nano)
-            wire.carry()
+            wire = unread_list(timeout_nano)
 
             wire.clock.pass_time(passed_s)
             wire.link.resume_writing()
@@ -250,11 +248,7 @@ def test_hook_deadline_counts_from_arrival() -> None:
 
 def test_list_is_not_handled_after_the_connection_ended() -> None:
     async def scenario() -> None:
-        wire = Wire()
-        wire.handshake()
-        wire.transport.full = True
-        wire.runtime.synchronize()
-        wire.carry()
+        wire = unread_list()
 
         wire.link.abort("over")
         wire.link.resume_writing()
@@ -291,11 +285,7 @@ def test_runtime_that_never_reads_is_disconnected_at_the_send_limit() -> None:
 
 def test_second_list_before_the_first_answer_was_sent_ends_the_connection() -> None:
     async def scenario() -> None:
-        wire = Wire()
-        wire.handshake()
-        wire.transport.full = True
-        wire.runtime.synchronize()
-        wire.carry()
+        wire = unread_list()
         first = wire.transport.closed
 
         wire.runtime.synchronize()

@@ -8,9 +8,11 @@ import pytest
 from dranet_nri.errors import InvalidValueError, RefusedError
 from dranet_nri.model import Edits, Mount
 from dranet_nri.nri.stub import Disconnected, HookFailed, HookLate
-from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus
 from tests.dranet_nri.nri.stub.plugin_bench import (
+    LARGE,
+    RUN,
+    STOP,
     Bench,
     answered,
     bench,
@@ -19,14 +21,11 @@ from tests.dranet_nri.nri.stub.plugin_bench import (
     finish,
     pod,
     serving,
+    unread_answer,
 )
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer
 
 pytestmark = pytest.mark.process
-
-
-RUN, STOP, REMOVE = PodEventKind.RUN, PodEventKind.STOP, PodEventKind.REMOVE
-LARGE = Edits(env=(("FILL", "x" * (2 << 20)),))
 
 
 @pytest.mark.parametrize(
@@ -227,12 +226,7 @@ def test_case_09_runtime_that_stops_reading_does_not_stop_the_reads(tmp_path: Pa
 
 def test_case_09_half_closed_connection_ends_with_unread_answers(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path) as (plugin, runtime):
-            plugin.handler.edits = LARGE
-            runtime.stop_reading()
-            create(runtime, "s1")
-            await plugin.handler.logged("create s1 done")
-
+        async with unread_answer(tmp_path) as (plugin, runtime):
             runtime.send_eof()
             lost = await plugin.until_notice(Disconnected)
 
@@ -243,12 +237,7 @@ def test_case_09_half_closed_connection_ends_with_unread_answers(tmp_path: Path)
 
 def test_case_10_truncated_answer_ends_the_connection(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path) as (plugin, runtime):
-            plugin.handler.edits = LARGE
-            runtime.stop_reading()
-            create(runtime, "s1")
-            await plugin.handler.logged("create s1 done")
-
+        async with unread_answer(tmp_path) as (plugin, runtime):
             runtime.abort()
             await plugin.until_notice(Disconnected)
 

@@ -9,10 +9,9 @@ import pytest
 from dranet_nri._gen import nri_pb2
 from dranet_nri.model import Pod
 from dranet_nri.nri.stub import Connection, Endpoint
-from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, TtrpcResponse
 from tests.dranet_nri.hooks.plugin_node import node
-from tests.dranet_nri.nri.stub.plugin_bench import container_message, finish
+from tests.dranet_nri.nri.stub.plugin_bench import REMOVE, RUN, STOP, container_message, finish
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import Node, PausedExecutor
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
@@ -21,8 +20,6 @@ pytestmark = pytest.mark.process
 
 
 __all__ = ["node"]
-
-RUN, STOP, REMOVE = PodEventKind.RUN, PodEventKind.STOP, PodEventKind.REMOVE
 
 
 @asynccontextmanager
