@@ -14,6 +14,9 @@ _VALUES: Final = {bool: re.compile("true|false"), int: re.compile(r"-?\d+")}
 _STANDARD: Final = "resource.kubernetes.io"
 _REPLACED: Final = {"cloudNetwork": "gce.dra.net/networkName"}  # as in documents of dranet for GKE
 _NAME: Final = r"""["']([A-Za-z0-9.-]+)/([A-Za-z_]\w*)["']"""
+_STRING: Final = re.compile(r""""[^"\\]*"|'[^'\\]*'""")
+_OPERATOR: Final = re.compile(r"(?<![\w.])(?:and|or|not)(?!\w)|(?<![=!<>])=(?!=)", re.IGNORECASE)
+_OPERATORS: Final = {"and": "&&", "or": "||", "not": "!", "=": "=="}
 _MEMBER: Final = r"\.\s*\??\s*(?:String|Int|Bool|Version)Values?\b"
 _KEY: Final = re.compile(rf"\battributes\s*\[\s*\??\s*{_NAME}\s*\]")
 _IN: Final = re.compile(rf"{_NAME}\s+in\s+(?:device\s*\.\s*)?attributes\b(?!\s*\[)")
@@ -35,6 +38,12 @@ def filter_language(expression: str) -> str:
     else:
         return ""
     return f"{found[0]} is in the language of --filter; write {right}"
+
+
+def other_operator(expression: str) -> str:
+    """Return the remedy for an operator of other languages outside of strings, or ""."""
+    found = _OPERATOR.search(_STRING.sub("''", expression))
+    return f"write {_OPERATORS[found[0].lower()]} in place of {found[0]}" if found else ""
 
 
 def unknown_attributes(expression: str) -> Iterator[str]:

@@ -26,6 +26,7 @@ from dra_shim.cel.environment import (
 from dra_shim.cel.mistaken import (
     close_to,
     filter_language,
+    other_operator,
 )
 from dra_shim.cel.patterns import invalid_pattern
 from dra_shim.cel.values import OneOrMore, semver, tagged
@@ -241,7 +242,9 @@ def _compile(environment: Environment, expression: str) -> CompiledExpression:
     except RuntimeError as error:
         found = _COMPILE_ERROR.findall(str(error))
         places = [f"line {line} column {column}: {text}" for line, column, text in found]
-        raise SelectorError(expression, "; ".join(places) or " ".join(str(error).split())) from None
+        texts = places or [" ".join(str(error).split())]
+        texts += filter(None, [other_operator(expression)])
+        raise SelectorError(expression, "; ".join(texts)) from None
 
 
 def _activation(device: SelectorTarget) -> dict[str, object]:

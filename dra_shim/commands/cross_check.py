@@ -280,7 +280,8 @@ def _missing(entry: PodClaimEntry, claims: Sequence[Claim]) -> str:
     if other is not None:
         right = "resourceClaimName" if entry.template else "resourceClaimTemplateName"
         return f"{field} {named} is the name of a {type(other).__name__}; write {right}"
-    hint = did_you_mean(named, [claim.name for claim in claims if isinstance(claim, kind)])
+    others = {claim.name for claim in claims if isinstance(claim, kind)} - {named}
+    hint = did_you_mean(named, sorted(others))
     return (
         f"no {kind.__name__} {named}{hint} of that namespace is among the files; give its file as "
         f"well, or correct {field}"

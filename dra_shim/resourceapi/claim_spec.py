@@ -29,6 +29,7 @@ MAX_DEVICES: Final = 32  # AllocationResultsMaxSize
 _MAX_LIST: Final = 32  # requests, constraints, config, selectors
 _MAX_SUBREQUESTS: Final = 8  # FirstAvailableDeviceRequestMaxSize
 
+_DEVICES: Final = ("requests", "constraints", "config")
 _SUBREQUEST: Final = (
     *("deviceClassName", "selectors", "allocationMode", "count"),
     *("tolerations", "capacity"),
@@ -38,10 +39,16 @@ _EXACTLY: Final = (*_SUBREQUEST, "adminAccess")
 
 def claim_spec(node: Node, *, flat: bool) -> ClaimSpec:
     """Read `spec` of a claim; flat requests are those of v1beta1."""
-    devices = node.fields(("devices",)).get("devices")
+    own = node.fields(("devices",), (*_DEVICES, "spec"))
+    report_misplaced(own, _DEVICES, "spec.devices")
+    if "spec" in own:
+        own["spec"].report(
+            "only a ResourceClaimTemplate has a spec in its spec; move its fields up"
+        )
+    devices = own.get("devices")
     if devices is None:
         return ClaimSpec()
-    fields = devices.fields(("requests", "constraints", "config"))
+    fields = devices.fields(_DEVICES)
     requests = _requests(fields["requests"], flat=flat) if "requests" in fields else ()
     alternatives = ClaimSpec(requests).alternatives
     names = {request.name for request in requests} | {request.name for request in alternatives}
@@ -50,6 +57,13 @@ def claim_spec(node: Node, *, flat: bool) -> ClaimSpec:
         constraints=tuple(_constraints(fields, names)),
         configs=configs(fields, ConfigSource.CLAIM, names),
     )
+
+
+def report_misplaced(fields: Fields, names: Collection[str], place: str) -> None:
+    """Report the named fields, which belong one level below."""
+    for name in names:
+        if name in fields:
+            fields[name].report(f"belongs under {place}; move it there")
 
 
 def selectors(fields: Fields) -> tuple[Cel, ...]:

@@ -15,6 +15,7 @@ from dra_shim.resourceapi.claim_spec import (
     claim_spec,
     configs,
     is_too_long,
+    report_misplaced,
     selectors,
 )
 from dra_shim.resourceapi.slice_spec import slice_spec
@@ -37,7 +38,8 @@ from dranet_nri.config import (
     gateway_violations,
     parse_network_config,
 )
-from dranet_nri.config.json_cursor import Fields, required, required_text, text_of
+from dranet_nri.config.fields import TOP_FIELDS
+from dranet_nri.config.json_cursor import Fields, required, required_text, show, text_of
 from dranet_nri.errors import ConfigError, InvalidValueError
 from dranet_nri.model import NetworkConfig, parse_uid
 from dranet_nri.model.api_names import (
@@ -130,6 +132,18 @@ def parse_stored(document: Mapping[str, object]) -> Document:
 
 def _whole_config(document: Mapping[object, object], path: str) -> NetworkConfig:
     """Return parameters that are complete but for those of a profile."""
+    names = sorted((*TOP_FIELDS, "profile"))
+    likely = any(name in names for name in document) or (
+        len(document) < 2 and all(did_you_mean(str(name), names) for name in document)
+    )
+    if not likely:
+        raise ConfigError(
+            [
+                f"{path or 'document'}: {show(document)}: is no manifest, which has apiVersion and "
+                f"kind, and no NetworkConfig, which has some of: {', '.join(names)}; correct it, or"
+                " leave it out"
+            ]
+        )
     config = parse_network_config(document, path)
     violations = () if config.profile else tuple(gateway_violations(config))
     if violations:
@@ -251,10 +265,11 @@ def _template(node: Node, fields: Fields, flat: bool) -> ResourceClaimTemplate: 
     outer = required(node, fields, "spec")
     if outer is None:
         return ResourceClaimTemplate(namespace, name, ClaimSpec())
-    inner = outer.fields(("metadata", "spec"))
+    inner = outer.fields(("metadata", "spec"), ("devices",))
+    report_misplaced(inner, ("devices",), "spec.spec")
     if "metadata" in inner:
         inner["metadata"].fields(_METADATA)
-    spec = required(outer, inner, "spec")
+    spec = inner.get("spec") if "devices" in inner else required(outer, inner, "spec")
     return ResourceClaimTemplate(
         namespace, name, claim_spec(spec, flat=flat) if spec else ClaimSpec()
     )

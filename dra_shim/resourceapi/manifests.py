@@ -72,7 +72,10 @@ def load_manifests(text: str) -> tuple[object, ...]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" at line {mark.line + 1} column {mark.column + 1}" if mark else ""
-        reason = f"not valid YAML{where}: {error.problem}; correct the text there"
+        remedy = "correct the text there"
+        if "{{" in text:
+            remedy = "this is a template; render it first, as by helm template"
+        reason = f"not valid YAML{where}: {error.problem}; {remedy}"
     except yaml.YAMLError as error:
         reason = f"not valid YAML: {str(error).splitlines()[0]}"
     except RecursionError:

@@ -228,6 +228,10 @@ def test_selector_that_fails_on_a_device_raises_an_error_with_the_reason(
     ("expression", "reason"),
     [
         ("1 +", "line 1 column 4: Syntax error"),
+        ("true and true", "; write && in place of and"),
+        ("true\nOR true", "; write || in place of OR"),
+        ("not true", "; write ! in place of not"),
+        ("device.driver = 'a and b'", "; write == in place of ="),
         ("device.atributes['x']", "line 1 column 7: undeclared reference to 'device.atributes'"),
         ("\n a || b", "line 2 column 2: undeclared reference to 'a'; line 2 column 7: undeclared"),
         ("device.driver", "gives string; it must give true or false"),

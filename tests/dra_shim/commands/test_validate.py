@@ -84,7 +84,10 @@ def test_claim_of_another_driver_is_valid_with_host_network(shim: Shim) -> None:
 def test_template_of_another_namespace_is_not_used(shim: Shim) -> None:
     elsewhere = TEMPLATE.replace("{name: one}", "{name: one, namespace: other}")
 
-    assert validate(shim, elsewhere, POD)[0] == 1
+    code, lines = validate(shim, elsewhere, POD)
+
+    assert code == 1
+    assert "no ResourceClaimTemplate one of that namespace is among the files; " in lines[0]
 
 
 @pytest.mark.parametrize("listing", ["", ", resources: {claims: [{name: net}]}"])

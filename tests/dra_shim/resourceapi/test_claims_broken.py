@@ -56,8 +56,13 @@ BROKEN = [
     (device_class(extendedResourceName="a.b/c/d"), 'spec.extendedResourceName: "a.b/c/d": must be'),
     (device_class(extendedResourceName="a.b/"), 'spec.extendedResourceName: "a.b/": must be 1 to 63 letters'),
     (device_class(config=[opaque({}, requests=[])]), "spec.config[0].requests: list of 0: unknown field"),
-    (claim() | {"kind": "ResourceClaimTemplate"}, "spec.devices: object with requests: unknown field"),
-    (claim() | {"kind": "ResourceClaimTemplate"}, "spec: object with devices: needs spec; add it"),
+    # a level too high or too low
+    (claim() | {"kind": "ResourceClaimTemplate"}, "spec.devices: object with requests: belongs under spec.spec; move it there"),
+    (claim() | {"spec": {"devices": {}, "config": []}}, "spec.config: list of 0: belongs under spec.devices; move it there"),
+    (claim() | {"spec": {"requests": [exactly()]}}, "spec.requests: list of 1: belongs under spec.devices; move it there"),
+    (claim() | {"spec": {"constraints": []}}, "spec.constraints: list of 0: belongs under spec.devices; move it there"),
+    (claim() | {"spec": {"spec": {"devices": {}}}}, "spec.spec: object with devices: only a ResourceClaimTemplate has a spec in its spec; move its fields up"),
+    (claim() | {"kind": "ResourceClaimTemplate", "spec": {}}, "spec: object with no fields: needs spec; add it"),
     (claim() | {"kind": "ResourceClaimTemplate", "spec": None}, "needs spec; add it"),
     (claim() | {"kind": "ResourceClaimTemplate", "spec": {"metadata": {"x": 1}, "spec": {}}}, "spec.metadata.x: 1: unknown field"),
     # requests
@@ -153,6 +158,35 @@ def test_gateway_of_parameters_alone_must_be_in_a_network_of_the_addresses() -> 
         assert line.startswith(prefix + expected)
 
 
+def test_misplaced_field_is_reported_once() -> None:
+    document = claim() | {"kind": "ResourceClaimTemplate"}
+
+    (line,) = violations(document)
+
+    assert line.startswith("spec.devices: ")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"image": {}, "resources": {}, "tolerations": []}, {"devices": {}}, {"status": {}}],
+    ids=str,
+)
+def test_document_of_another_format_is_reported_once(document: dict[str, object]) -> None:
+    (line,) = violations(document, "documents[1]")
+
+    assert line == (
+        f"documents[1]: object with {', '.join(document)}: is no manifest, which has apiVersion "
+        "and kind, and no NetworkConfig, which has some of: ethtool, interface, neighbors, "
+        "profile, rdma, routes, rules; correct it, or leave it out"
+    )
+
+
+def test_misspelt_field_of_a_network_config_is_reported() -> None:
+    (line,) = violations({"interfaces": {}})
+
+    assert '(did you mean "interface"?)' in line
+
+
 def test_all_violations_are_reported_in_document_order() -> None:
     document = claim(
         config=[opaque({"interface": {"mtu": 1}})],
@@ -173,7 +207,7 @@ def test_violations_of_all_documents_are_reported() -> None:
     assert [line.split(": ")[0] for line in caught.value.violations] == [
         "documents[0].interface.mtu",
         "documents[1].items[0]",
-        "documents[1].items[1].mtu",
+        "documents[1].items[1]",
     ]
 
 

@@ -132,6 +132,11 @@ BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
     [
         ("a: [", "not valid YAML at line 2 column 1"),
         ("a: *x", "found undefined alias"),
+        (
+            "{{- if .Values.x }}\na: b\n{{ end }}",
+            "a template; render it first, as by helm template",
+        ),
+        ("a: {{ .Name }}", "a template; render it first, as by helm template"),
         ("a: \x01", "not valid YAML"),
         ('{"a": 1', "not valid JSON at line 1"),
         ("{", "not valid YAML at line 2"),
