@@ -23,7 +23,7 @@ DISTRIBUTION: Final = "dranet-nri"  # all programs come from it
 INTERRUPTED: Final = 130  # 128 and SIGINT, as shells count
 SHELLS: Final = ("bash", "zsh", "tcsh")
 _STATUSES: Final = (
-    "Exit status: 0 done, 1 refused, failed or found something bad, 2 the command line is wrong, "
+    "Exit status: 0 success, 1 refused, failed, or a problem was found, 2 invalid command line, "
     "130 interrupted."
 )
 

@@ -254,4 +254,5 @@ def test_help_lists_the_exit_statuses(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert done.returncode == 0
-    assert "Exit status: 0 done, 1 refused, failed or found" in " ".join(done.stdout.split())
+    text = " ".join(done.stdout.split())
+    assert "Exit status: 0 success, 1 refused, failed, or a problem" in text
