@@ -1,7 +1,9 @@
 """Command `topology`: distances between GPUs and NICs of a node, from its slices only."""
 
 import argparse
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -56,17 +58,30 @@ def main(args: argparse.Namespace) -> int:
         print_lines(f"node {node.name} has no GPUs and no NICs with a PCI address")
         return 0
     labels = labels_of(devices)
-    rows = [
-        (label, *(relation(row, column) for column in devices), _numa(row))
-        for label, row in zip(labels, devices, strict=True)
-    ]
-    show_table([("", *labels, "NUMA"), *rows])
-    print_lines("", *_LEGEND, "")
+    for part in _parts(labels):
+        rows = [
+            (label, *(relation(row, column) for column in devices[part]), _numa(row))
+            for label, row in zip(labels, devices, strict=True)
+        ]
+        show_table([("", *labels[part], "NUMA"), *rows])
+        print_lines("")
+    print_lines(*_LEGEND, "")
     show_table([_COLUMNS, *map(_row, labels, devices)], STYLES)
     return 0
 
 
 _COLUMNS: Final = ("", "DEVICE", "INTERFACE", "RDMA", "RAIL", "PCIE ROOT", "STATE", "POD OR REASON")
+
+
+def _parts(labels: Sequence[str]) -> Iterator[slice]:
+    """Yield the columns of the matrix in parts that fit the terminal; elsewhere all at once."""
+    most = len(labels)
+    if sys.stdout.isatty():
+        width = len(max(labels, key=len)) + 2
+        # A part has two more columns: the labels of the rows and the NUMA nodes.
+        most = max(shutil.get_terminal_size().columns // width - 2, 1)
+    for start in range(0, len(labels), most):
+        yield slice(start, start + most)
 
 
 def relation(first: PlacedDevice, second: PlacedDevice) -> str:

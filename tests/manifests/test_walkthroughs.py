@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,18 @@ def test_files_of_commands_exist(path: Path) -> None:
     for text in lines(path):
         for name in FILE.findall(text):
             assert (path.parent / name).exists(), text
+
+
+@pytest.mark.parametrize("story", ["aks-infiniband", "gke-nccl"])
+def test_edits_of_manifests_in_commands_change_them(story: str) -> None:
+    directories = (EXAMPLES / story, EXAMPLES.parent / "base")
+    files = [str(path) for directory in directories for path in directory.rglob("*.yaml")]
+    edits = re.findall(r"\| sed '([^']+)' \|", (EXAMPLES / story / "README.md").read_text())
+
+    assert edits
+    for edit in edits:
+        call = ("sed", "--quiet", f"{edit}p", *files)
+        assert subprocess.run(call, capture_output=True, check=True, timeout=60).stdout, edit
 
 
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)

@@ -1,6 +1,8 @@
 """`kubectl dranet` on saved files from the command line, and its SVG images."""
 
+import io
 import json
+import sys
 import tarfile
 import textwrap
 from pathlib import Path
@@ -179,6 +181,31 @@ def test_topology_shows_the_matrix_and_the_holder(saved: Path) -> None:
     assert rows["NIC0"][-2:] == ["allocated", "ml/train-0"]
     relations = json.loads(run(saved, "topology", "dgx-h100", "-o", "json").stdout)["relations"]
     assert {relations["GPU0"][f"NIC{index}"] for index in range(12)} == {"ROOT", "NODE", "SYS"}
+
+
+class Terminal(io.StringIO):
+    """Standard output that is a terminal."""
+
+    def isatty(self) -> bool:
+        """Return True."""
+        return True
+
+
+def test_matrix_of_a_topology_fits_the_terminal(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    main(["topology", "dgx-h100", "--from", str(saved)])
+
+    parts = [part.splitlines() for part in terminal.getvalue().split("\n\n") if "NUMA\n" in part]
+    assert max(len(line) for part in parts for line in part) <= 70
+    columns = [label for part in parts for label in part[0].split()[:-1]]
+    assert columns == [f"GPU{index}" for index in range(8)] + [f"NIC{index}" for index in range(12)]
+    assert {len(part) for part in parts} == {1 + len(columns)}
 
 
 def test_topology_of_an_unknown_node_suggests_a_similar_name(saved: Path) -> None:
