@@ -13,7 +13,9 @@ mistaken.py     likely mistakes in an expression, with a remedy
 """
 
 from dra_shim.cel.mistaken import (
+    drivers_in,
     filter_language,
+    resembles_driver,
     unknown_attribute,
     unknown_attributes,
     unknown_capacity,
@@ -37,11 +39,13 @@ __all__ = [
     "Selector",
     "SelectorError",
     "compile_selector",
+    "drivers_in",
     "filter_devices",
     "filter_language",
     "matching_devices",
     "names_in",
     "numa_list",
+    "resembles_driver",
     "unknown_attribute",
     "unknown_attributes",
     "unknown_capacity",

@@ -14,6 +14,7 @@ _VALUES: Final = {bool: re.compile("true|false"), int: re.compile(r"-?\d+")}
 _STANDARD: Final = "resource.kubernetes.io"
 _REPLACED: Final = {"cloudNetwork": "gce.dra.net/networkName"}  # as in documents of dranet for GKE
 _NAME: Final = r"""["']([A-Za-z0-9.-]+)/([A-Za-z_]\w*)["']"""
+_DRIVER: Final = re.compile(r"(?:^|[.-])dra-?net(?:[.-]|$)", re.IGNORECASE)
 _STRING: Final = re.compile(r""""[^"\\]*"|'[^'\\]*'""")
 _OPERATOR: Final = re.compile(r"(?<![\w.])(?:and|or|not)(?!\w)|(?<![=!<>])=(?!=)", re.IGNORECASE)
 _OPERATORS: Final = {"and": "&&", "or": "||", "not": "!", "=": "=="}
@@ -44,6 +45,20 @@ def other_operator(expression: str) -> str:
     """Return the remedy for an operator of other languages outside of strings, or ""."""
     found = _OPERATOR.search(_STRING.sub("''", expression))
     return f"write {_OPERATORS[found[0].lower()]} in place of {found[0]}" if found else ""
+
+
+def resembles_driver(name: str) -> bool:
+    """Return whether a name of a driver is probably a mistake for this driver's."""
+    return bool(_DRIVER.search(name))
+
+
+def drivers_in(expression: str) -> Iterator[str]:
+    """Yield the names of drivers, and the domains of attributes, in an expression."""
+    for table, _, literal in comparisons_in(expression):
+        if table == "driver":
+            yield literal.strip("\"'")
+    for _, name in names_in(expression):
+        yield name.partition("/")[0]
 
 
 def unknown_attributes(expression: str) -> Iterator[str]:

@@ -11,7 +11,14 @@ Rules:
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dra_shim.cel import unknown_attribute, unknown_attributes, unknown_capacity, wrong_types
+from dra_shim.cel import (
+    drivers_in,
+    resembles_driver,
+    unknown_attribute,
+    unknown_attributes,
+    unknown_capacity,
+    wrong_types,
+)
 from dra_shim.resourceapi import (
     Cel,
     ClaimRequest,
@@ -64,6 +71,7 @@ def cross_check(documents: Sequence[Document]) -> CrossCheck:
     for document in documents:
         title = title_of(document)
         found = list(_names(document))
+        warnings += (f"{title}: {line}" for line in _drivers(document))
         if isinstance(document, Claim):
             found += _claim(document, classes)
         if isinstance(document, Workload):
@@ -108,6 +116,22 @@ def _names(document: Document) -> Iterator[str]:
                 yield from (
                     f"request {alternative.name}: {line}" for line in unknown_capacity(name)
                 )
+
+
+def _drivers(document: Document) -> Iterator[str]:
+    """Yield a warning for each name that resembles the driver's, which is without effect."""
+    named = [
+        (cel.path, name) for cel in _expressions(document) for name in drivers_in(cel.expression)
+    ]
+    configs = document.configs if isinstance(document, DeviceClass) else ()
+    configs = document.spec.configs if isinstance(document, Claim) else configs
+    named += ((entry.path, entry.driver) for entry in configs)
+    for path, name in dict.fromkeys(named):
+        if resembles_driver(name):
+            yield (
+                f'{path}: "{name}" is not the name of this driver; if it is meant, write '
+                f"{DRIVER_NAME}"
+            )
 
 
 def _expressions(document: Document) -> Iterator[Cel]:

@@ -81,6 +81,39 @@ def test_claim_of_another_driver_is_valid_with_host_network(shim: Shim) -> None:
     assert validate(shim, TEMPLATE.replace("dranet", "gpu.example.com"), pod) == (0, [])
 
 
+@pytest.mark.parametrize(
+    ("driver", "expression", "place", "name"),
+    [
+        ("dranet.k8s.io", "true", "config[0].opaque.parameters", "dranet.k8s.io"),
+        (
+            "dra.net",
+            'device.driver == "dranet"',
+            "requests[0].exactly.selectors[0].cel.expression",
+            "dranet",
+        ),
+        (
+            "dra.net",
+            'device.attributes["dra-net"].rdma',
+            "requests[0].exactly.selectors[0].cel.expression",
+            "dra-net",
+        ),
+        ("dra.networking", 'device.driver == "gce.dra.net"', "", ""),
+    ],
+)
+def test_name_that_resembles_the_drivers_is_reported_as_a_warning(
+    shim: Shim, driver: str, expression: str, place: str, name: str
+) -> None:
+    selected = f"deviceClassName: dranet, selectors: [{{cel: {{expression: '{expression}'}}}}]"
+    template = TWO.replace("driver: dra.net", f"driver: {driver}").replace(
+        "deviceClassName: dranet", selected
+    )
+
+    code, lines = validate(shim, template)
+
+    text = f'warning: ResourceClaimTemplate named: spec.spec.devices.{place}: "{name}" is not the name of this driver; if it is meant, write dra.net'
+    assert (code, lines) == (0, [text] if name else [])
+
+
 def test_template_of_another_namespace_is_not_used(shim: Shim) -> None:
     elsewhere = TEMPLATE.replace("{name: one}", "{name: one, namespace: other}")
 
