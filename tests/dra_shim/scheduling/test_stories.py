@@ -9,6 +9,7 @@ from dra_shim.resourceapi import (
     AllocatedResult,
     DeviceClass,
     Document,
+    ResourceClaim,
     ResourceClaimTemplate,
     parse_document,
 )
@@ -63,6 +64,20 @@ def test_scale_out_worker_has_a_gpu_and_the_nic_of_its_root() -> None:
     assert len(given(SCALE_OUT, "1-gpu-1-nic", node, pods=8)) == 8
     with pytest.raises(AllocationError):
         given(SCALE_OUT, "1-gpu-1-nic", node, pods=9)
+
+
+@pytest.mark.parametrize("name", ["database", "low-latency", "storage"])
+def test_both_ends_of_an_example_beyond_gpus_have_a_nic(name: str) -> None:
+    documents = example("beyond-gpus/class/class.yaml", f"beyond-gpus/{name}/claims.yaml")
+    claims = [
+        NamedClaim(document.name, document.spec)
+        for document in documents
+        if isinstance(document, ResourceClaim)
+    ]
+
+    grants = choose(claims, classes_of(documents), pool_set_with(server()), new_uid=str)
+
+    assert len({grant.device for grant in grants}) == len(claims) == 2
 
 
 def test_refusal_on_azure_shows_the_pcie_roots() -> None:
