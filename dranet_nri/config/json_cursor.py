@@ -269,10 +269,23 @@ def distinct(nodes: Iterable[Node], read: Callable[[Node], T | None]) -> tuple[T
 
 
 def required(node: Node, fields: Fields, name: str) -> Node | None:
-    """Return the named field of a node, or report that it is missing."""
-    if name not in fields:
+    """Return the named field of a node, or report that it is missing, unless it is misspelt."""
+    if name not in fields and not _is_misspelt(node, fields, name):
         node.report(f"needs {name}; add it")
     return fields.get(name)
+
+
+def _is_misspelt(node: Node, fields: Fields, name: str) -> bool:
+    """Return whether an unknown field, which is reported, resembles the named one."""
+    if node.findings.newer or not isinstance(node.value, Mapping):
+        return False
+    blank = (None, "")  # not reported, see fields and without_blank
+    unknown = (
+        key
+        for key, value in node.value.items()
+        if isinstance(key, str) and key not in fields and value not in blank
+    )
+    return any(did_you_mean(key, [name]) for key in unknown)
 
 
 def required_text(node: Node, fields: Fields, name: str, parser: Callable[[str], str] = str) -> str:

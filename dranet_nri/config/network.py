@@ -7,7 +7,7 @@ Rules:
 4. `addresses: []` differs from absent `addresses`: it requests an interface without addresses.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
@@ -24,7 +24,15 @@ from dranet_nri.config.fields import (
     RULE_FIELDS,
     TOP_FIELDS,
 )
-from dranet_nri.config.json_cursor import INT32, Fields, Node, Violations, given, without_blank
+from dranet_nri.config.json_cursor import (
+    INT32,
+    Fields,
+    Node,
+    Violations,
+    given,
+    required,
+    without_blank,
+)
 from dranet_nri.config.json_text import load_json
 from dranet_nri.config.link import read_link
 from dranet_nri.config.policy import POLICY, read_policy
@@ -252,19 +260,18 @@ def _rule(node: Node) -> RuleConfig:
 
 
 def _neighbour(node: Node) -> NeighbourConfig:
-    # dranet's published documentation calls the field ipAddress.
-    if isinstance(node.value, Mapping) and "ipAddress" in node.value:
+    fields = node.fields(NEIGHBOUR_FIELDS, ("ipAddress",))
+    if "ipAddress" in fields:  # as in dranet's published documentation
         node.report("the address of a neighbor is called destination; rename ipAddress")
-    fields = node.fields((*NEIGHBOUR_FIELDS, "ipAddress"))
+        fields.setdefault("destination", fields["ipAddress"])
     destination = _required(node, fields, "destination", parse_address)
     mac = _required(node, fields, "hardwareAddr", parse_mac)
     return NeighbourConfig(destination=_text(destination), hardware_addr=mac or "")
 
 
 def _required(node: Node, fields: Fields, name: str, parser: Callable[[str], T]) -> T | None:
-    found = fields.get(name)
+    found = required(node, fields, name)
     if found is None:
-        node.report(f"needs {name}; add it")
         return None
     if found.value == "":
         found.report("must not be empty")

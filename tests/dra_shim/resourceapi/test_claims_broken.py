@@ -158,6 +158,21 @@ def test_gateway_of_parameters_alone_must_be_in_a_network_of_the_addresses() -> 
         assert line.startswith(prefix + expected)
 
 
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        (claim(requests=[{"name": "nic", "exactly": {"deviceClass": "a"}}]), "deviceClass"),
+        (claim() | {"spec": {}, "metdata": {"name": "a"}, "metadata": None}, "metdata"),
+        ({"neighbors": [{"ipAddress": "10.0.0.1", "hardwareAddr": "02:00:00:00:00:01"}]}, "ipAddress"),
+        ({"neighbors": [{"destinaton": "10.0.0.1", "hardwareAddr": "02:00:00:00:00:01"}]}, "destinaton"),
+    ],
+)  # fmt: skip
+def test_misspelt_field_is_not_reported_as_missing_too(document: object, field: str) -> None:
+    (line,) = violations(document)
+
+    assert field in line
+
+
 def test_misplaced_field_is_reported_once() -> None:
     document = claim() | {"kind": "ResourceClaimTemplate"}
 
