@@ -29,6 +29,7 @@ from dra_shim.cel.mistaken import (
     other_operator,
 )
 from dra_shim.cel.patterns import invalid_pattern
+from dra_shim.cel.references import names_in
 from dra_shim.cel.values import OneOrMore, semver, tagged
 from dranet_nri.errors import DranetError
 from dranet_nri.inventory import NUMA_NODE
@@ -116,7 +117,13 @@ class Selector:
             reason = mistaken
         elif missing := _MISSING_KEY.fullmatch(str(value)):
             hint = close_to(missing[1], [name for name, _ in device.attributes])
-            guard = f'"{missing[1]}" in device.attributes["..."] && ...'
+            named = (
+                table
+                for table, name in names_in(self.expression)
+                if name.endswith(f"/{missing[1]}")
+            )
+            table = next(named, "attributes")
+            guard = f'"{missing[1]}" in device.{table}["..."] && ...'
             reason = f'the device has no "{missing[1]}"{hint}; guard it: {guard}'
         else:
             reason = _ERROR_CODE.sub("", str(value))

@@ -191,6 +191,7 @@ def test_amount_is_shown_in_its_shortest_exact_form(text: str, shown: str) -> No
 @pytest.mark.parametrize(
     ("expression", "reason"),
     [
+        ("device.capacity['dra.net'].lanes.sign() > 0", 'the device has no "lanes"; guard it: "lanes" in device.capacity["..."] && ...'),
         ("device.attributes['dra.net'].index < 2", 'on device pci-0000-8a-00-0: the device has no "index"; guard it: "index" in'),
         ("device.attributes['gpu.nvidia.com'].index < 2", 'the device has no "index"'),
         ("device.attributes['dra.net'].ifname == 'eth1'", 'the device has no "ifname" (did you mean "ifName"?); guard it: "ifname" in'),
