@@ -3,8 +3,8 @@
 import asyncio
 import gc
 import threading
-import time
 import weakref
+from collections.abc import Callable
 
 import pytest
 
@@ -150,19 +150,27 @@ def test_caller_that_is_cancelled_twice_waits_for_the_end(*, fails: bool) -> Non
     assert errors == []
 
 
-def test_caller_that_is_cancelled_at_the_end_of_the_work_returns() -> None:
-    gate = Gate()
-    gate.go.set()
+def test_caller_that_is_cancelled_at_the_end_of_the_work_returns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reported = threading.Event()
 
     async def main() -> None:
-        task = asyncio.create_task(in_thread_to_the_end(gate.work))
+        loop = asyncio.get_running_loop()
+        schedule = loop.call_soon_threadsafe
+
+        def report(callback: Callable[..., None], *arguments: object) -> asyncio.Handle:
+            handle = schedule(callback, *arguments)
+            reported.set()
+            return handle
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", report)
+        task = asyncio.create_task(in_thread_to_the_end(lambda: None))
         await asyncio.sleep(0)
-        while gate.thread is None or gate.thread not in _idle:
-            time.sleep(0.001)  # noqa: ASYNC251 (the loop must not turn)
-        time.sleep(0.01)  # noqa: ASYNC251 (meanwhile the thread reports its result)
+        reported.wait()  # the loop must not run before the caller is cancelled
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 10.0)
+            await task
 
     asyncio.run(main())
 
