@@ -150,11 +150,11 @@ def read_json(text: str, what: str) -> object:
     """Return a JSON document.
 
     Raises:
-        CloudError: it is not JSON.
+        CloudError: it is not JSON, or nested too deeply.
     """
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CloudError(f"{what}: answered no valid JSON: {text[:60]!r}") from None
 
 

@@ -6,6 +6,7 @@ Rules:
    is used again, and a claim with an allocation record needs no provider.
 3. A release is retried until the provider answers. It runs under the lock of the claim, so that it
    never releases what a new Prepare requested.
+4. A write is complete before a cancelled call returns the lock of its claim.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from dra_shim.prepare.notices import Notify, ProfileReleased, ProfileReleaseFail
 from dra_shim.resourceapi import AllocatedClaim
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import LoopClock, Wakeup
-from dranet_nri.component.threads import in_thread
+from dranet_nri.component.threads import in_thread, in_thread_to_the_end
 from dranet_nri.config import (
     Provided,
     merged_parameters,
@@ -169,7 +170,7 @@ class Providers:
         use = recorded or ProfileUse(device, profile, text)
         if recorded is None:
             record = record.with_use(use)
-            await in_thread(lambda: self.store.put(record))
+            await in_thread_to_the_end(lambda: self.store.put(record))
         try:
             answer = await _requested(self.profiles, replace(use, config=text), document, claim.uid)
         except DeniedError as error:
@@ -180,7 +181,7 @@ class Providers:
             raise NotYetError(f'profile "{profile}": device {device.name}: {error}') from error
         given = replace(use, config=text, answer=json.dumps(answer))
         if given != use:
-            await in_thread(lambda: self.store.put(record.with_use(given)))
+            await in_thread_to_the_end(lambda: self.store.put(record.with_use(given)))
         return answer
 
 
@@ -296,5 +297,5 @@ class ProfileReleaser:
             except DeniedError as error:
                 # A retry of the same request would be denied again.
                 self._notify(ProfileReleaseFailed(uid, f"{error}; given up"))
-        await in_thread(lambda: self._store.remove(uid))
+        await in_thread_to_the_end(lambda: self._store.remove(uid))
         self._notify(ProfileReleased(record.claim))

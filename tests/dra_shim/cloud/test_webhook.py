@@ -156,6 +156,7 @@ def test_missing_webhook_socket_is_an_error(tmp_path: Path) -> None:
     ("reply", "reason"),
     [
         (Reply("<html>"), "no valid JSON"),
+        (Reply("[" * 200_000), "no valid JSON"),
         (Reply([1]), "must be a JSON object"),
         (Reply("pool\n is full", 503), "answered 503: pool is full"),
         (Reply("x" * (MAX_ANSWER + 1)), "answered more than"),

@@ -1,9 +1,11 @@
 """Profiles and cloud parameters at Prepare on real records, and the release of profiles."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -171,6 +173,40 @@ def test_profile_is_recorded_before_the_request(site: Site) -> None:
 
     assert "10.0.0.7" in answer.error  # both devices cannot have one address
     assert site.pool.recorded == [True, True]
+
+
+@pytest.mark.parametrize("write", ["put", "remove"])
+def test_cancelled_call_returns_after_its_write(
+    site: Site, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    ref = site.claim(profile="fast")
+    if write == "remove":
+        site.bench.prepare(ref)
+        site.unprepare()
+    began, end = threading.Event(), threading.Event()
+    complete = getattr(site.store, write)
+    written = []
+
+    def slow(argument: object) -> None:
+        began.set()
+        end.wait()
+        complete(argument)
+        written.append(argument)
+
+    monkeypatch.setattr(site.store, write, slow)
+
+    async def main() -> None:
+        releaser = site.releaser(lambda notice: None, site.pool)
+        prepare = partial(site.bench.preparer.prepare, [ref])
+        task = asyncio.ensure_future(prepare() if write == "put" else releaser.release_due())
+        await asyncio.to_thread(began.wait)
+        task.cancel()
+        asyncio.get_running_loop().call_later(0.05, end.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert written
+
+    asyncio.run(main())
 
 
 def test_claim_gets_the_configuration_of_its_profile(site: Site) -> None:
