@@ -2,8 +2,9 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
@@ -26,6 +27,7 @@ from dranet_nri.model import (
 from tests.dranet_nri.attach.execution.journal import Clock, Journal
 from tests.system.kernel.namespaces import add_veth, new_netns
 
+T = TypeVar("T")
 DHCP_S = 2.0
 
 
@@ -92,12 +94,16 @@ class Rails:
         assert netns is not None
         return netns
 
+    def call(self, work: Callable[[], T], pod: int | None = None) -> T:
+        """Return the result of a function that runs on the host, or in a pod."""
+        return run_inside(self._host if pod is None else self._pods[pod], work)
+
     def _inside(self, pod: int | None, *arguments: str) -> str:
         def run() -> str:
             done = subprocess.run(arguments, check=True, capture_output=True, text=True)
             return done.stdout
 
-        return run_inside(self._host if pod is None else self._pods[pod], run)
+        return self.call(run, pod)
 
     def take(self, name: str) -> None:
         """Take a NIC of the machine; it returns there when the host vanishes."""

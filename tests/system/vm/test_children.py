@@ -96,10 +96,9 @@ def host() -> Iterator[Rails]:
         yield host
 
 
-def config(interface: dict[str, object]) -> NetworkConfig:
-    return parse_network_config(
-        {"interface": {"name": "net1", "addresses": [ADDRESS], "mtu": 1400, **interface}}
-    )
+def config(interface: dict[str, object], **rest: object) -> NetworkConfig:
+    named = {"name": "net1", "addresses": [ADDRESS], "mtu": 1400, **interface}
+    return parse_network_config({"interface": named, **rest})
 
 
 def links(host: Rails, pod: int | None = None) -> dict[str, dict[str, object]]:
@@ -190,6 +189,42 @@ def test_child_is_deleted_by_the_kernel_with_the_namespace_of_the_pod(
 
     assert host.detach(record, netns_exists=False).phase is Phase.RESTORED
     assert state(host) == before
+
+
+def test_settings_and_routing_of_the_claim_are_those_of_the_child_only(host: Rails) -> None:
+    before, parent = state(host), links(host)["nic0"]
+    sizes = ("gsoMaxSize", "groMaxSize", "gsoIPv4MaxSize", "groIPv4MaxSize")
+    sysctls = {"arpIgnore": 1, "arpAnnounce": 2, "acceptRA": 0}
+    interface = {"type": "IPVLAN", **dict.fromkeys(sizes, 32768), **sysctls}
+    routing: dict[str, object] = {
+        "routes": [
+            {"destination": f"{GATEWAY}/32", "scope": 253, "table": 150},
+            {"destination": "10.9.0.0/16", "gateway": GATEWAY, "table": 150},
+        ],
+        "rules": [
+            {"source": "10.5.0.20/32", "table": 150, "priority": 32000},
+            {"destination": "10.9.0.0/16", "table": 150, "priority": 32000},
+        ],
+    }
+
+    record = host.attach("nic0", config=config(interface, **routing))
+
+    child = links(host, pod=0)["net1"]
+    assert child["mtu"] == 1400
+    for name in ("gso", "gro", "gso_ipv4", "gro_ipv4"):
+        assert child[f"{name}_max_size"] == 32768
+    keys = ("ipv4.conf.net1.arp_ignore", "ipv4.conf.net1.arp_announce", "ipv6.conf.net1.accept_ra")
+    assert [host.read_sysctl(f"net.{key}", pod=0) for key in keys] == ["1", "2", "0"]
+    assert host.shown("route show table 150", pod=0) == [
+        f"{GATEWAY} dev net1 proto static scope link",
+        f"10.9.0.0/16 via {GATEWAY} dev net1 proto static",
+    ]
+    assert [line for line in host.shown("rule", pod=0) if "proto static" in line] == [
+        "32000: from 10.5.0.20 lookup 150 proto static",
+        "32000: from all to 10.9.0.0/16 lookup 150 proto static",
+    ]
+    assert host.detach(record).phase is Phase.RESTORED
+    assert (state(host), links(host)["nic0"]) == (before, parent)
 
 
 def test_parent_that_is_down_is_set_up(host: Rails) -> None:

@@ -25,6 +25,21 @@ ROWS = [
     ({"routerSolicitationMaxInterval": 99}, f"{IPV6}.router_solicitation_max_interval", "99"),
 ]
 
+LINK: dict[str, object] = {
+    "mtu": 1400,
+    "hardwareAddr": "02:00:00:00:77:05",
+    "txQueueLen": 77,
+    "gsoMaxSize": 40000,
+    "groMaxSize": 30000,
+    "gsoIPv4MaxSize": 20000,
+    "groIPv4MaxSize": 10000,
+}
+# In iproute2, in the same order.
+ATTRIBUTES = (
+    *("mtu", "address", "txqlen"),
+    *("gso_max_size", "gro_max_size", "gso_ipv4_max_size", "gro_ipv4_max_size"),
+)
+
 
 @pytest.fixture
 def host() -> Iterator[Rails]:
@@ -37,9 +52,9 @@ def config(interface: dict[str, object], **rest: object) -> NetworkConfig:
 
 
 def link(host: Rails, pod: int | None = None) -> dict[str, object]:
-    (text,) = host.shown("-json link show nic0", pod)
+    (text,) = host.shown("-json -details link show nic0", pod)
     (found,) = json.loads(text)
-    return {"txqlen": found["txqlen"], "altnames": found.get("altnames", [])}
+    return {"altnames": found.get("altnames", []), **{key: found[key] for key in ATTRIBUTES}}
 
 
 @pytest.mark.parametrize(("interface", "key", "value"), ROWS, ids=str)
@@ -58,21 +73,26 @@ def test_sysctl_is_applied_in_the_pod_only(
 def test_sysctl_set_by_the_host_is_restored(host: Rails) -> None:
     host.write_sysctl(f"{IPV6}.accept_ra=0")
     host.write_sysctl(f"{IPV6}.dad_transmits=7")
+    host.write_sysctl(f"{IPV6}.addr_gen_mode=1")
+    claimed = {"acceptRA": 2, "dadTransmits": 1, "addrGenMode": "eui64"}
 
-    record = host.attach("nic0", config=config({"acceptRA": 2, "dadTransmits": 1}))
+    record = host.attach("nic0", config=config(claimed))
 
+    assert host.read_sysctl(f"{IPV6}.addr_gen_mode", pod=0) == "0"
     assert host.detach(record).phase is Phase.RESTORED
     assert host.read_sysctl(f"{IPV6}.accept_ra") == "0"
     assert host.read_sysctl(f"{IPV6}.dad_transmits") == "7"
+    assert host.read_sysctl(f"{IPV6}.addr_gen_mode") == "1"
 
 
-def test_queue_length_and_altnames_are_restored(host: Rails) -> None:
-    host.ip("link property add dev nic0 altname enp1s0")
+def test_attributes_of_the_link_are_applied_in_the_pod_and_restored(host: Rails) -> None:
+    host.ip("link property add dev nic0 altname enp1s0", "link set nic0 gso_max_size 50000")
     before = link(host)
 
-    record = host.attach("nic0", config=config({"txQueueLen": 77, "altnames": ["rail0"]}))
+    record = host.attach("nic0", config=config({"altnames": ["rail0"], **LINK}))
 
-    assert link(host, pod=0) == {"txqlen": 77, "altnames": ["enp1s0", "rail0"]}
+    claimed = dict(zip(ATTRIBUTES, LINK.values(), strict=True))
+    assert link(host, pod=0) == {"altnames": ["enp1s0", "rail0"], **claimed}
     assert host.detach(record).phase is Phase.RESTORED
     assert link(host) == before
 
