@@ -55,12 +55,15 @@ def pod_specs(document: Object) -> Iterator[Object]:
 def _prepare(spec: Object) -> None:
     volumes = spec.setdefault("volumes", [])
     volumes.append({"name": "programs", "hostPath": {"path": "/srv/usr"}})
+    volumes.append({"name": "sockets", "emptyDir": {}})
     volumes.append({"name": "hosts", "hostPath": {"path": HOSTS, "type": "File"}})
     for container in spec["containers"]:
         container["image"] = image.JOBS
         container["command"] = ["sh", "-c", WAITS, "-", *container["command"]]
         mounts = container.setdefault("volumeMounts", [])
         mounts.append({"name": "programs", "mountPath": "/usr", "readOnly": True})
+        # Debian's PostgreSQL has its socket there.
+        mounts.append({"name": "sockets", "mountPath": "/var/run/postgresql"})
         mounts.append({"name": "hosts", "mountPath": "/etc/hosts"})
 
 

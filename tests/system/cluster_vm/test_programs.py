@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.box.target import checked
+from tests.box.waiting import wait_until
 from tests.capability import lacking
 from tests.fakes.gpus import NVIDIA
 from tests.system.cluster.control_plane import ControlPlane
@@ -34,7 +35,10 @@ REPLACED = {
     "--mca pml ucx": "--mca pml cm --mca mtl ofi -x PINGPONG_ROUNDS=5",
     "--size=1g": "--size=8m",
     "16M": "4M",  # the largest message of collectives without CUDA
+    "cpu: 2": "cpu: 100m",
+    "-t 10": "-t 2",
 }
+STREAMING = "SELECT client_addr, state FROM pg_stat_replication"
 
 
 @pytest.fixture
@@ -169,3 +173,46 @@ def test_storage_client_uses_rdma_on_the_claimed_nics(
     running.end()
     installed.wait_restored()
     assert sent(installed.node, rails) - before > 8 * MIB
+
+
+def test_messages_of_low_latency_use_the_claimed_nics(
+    cluster: ControlPlane, installed: Machine, pods: Pods, running: jobs.Running
+) -> None:
+    names = [str(facts["dra.net/ifName"]) for facts in installed.functions.values()]
+    before = sent(installed.node, names)
+    apply(cluster, pods, "beyond-gpus/low-latency")
+    running.name(2, "latency")
+
+    log = running.wait_ended("latency-client")
+
+    assert re.search(r"Summary: Round trip is [\d.]+ usec", log), log
+    messages = re.search(r"Valid Duration.*ReceivedMessages=(\d+)", log)
+    assert messages is not None, log
+    running.end()
+    installed.wait_restored()
+    assert sent(installed.node, names) - before > 2 * 64 * int(messages[1]) > 0
+
+
+def test_standby_of_a_database_receives_the_log_of_the_primary_over_the_claimed_nics(
+    cluster: ControlPlane, installed: Machine, pods: Pods, running: jobs.Running
+) -> None:
+    names = [str(facts["dra.net/ifName"]) for facts in installed.functions.values()]
+    before = sent(installed.node, names)
+    apply(cluster, pods, "beyond-gpus/database")
+    running.name(2, "db")
+
+    def query(pod: str, text: str) -> str:
+        psql = ("psql", "-U", "postgres", "-tA", "-c", text)
+        try:
+            return pods.exec(pod, *psql, container="postgres").strip()
+        except RuntimeError:  # it does not serve yet
+            return ""
+
+    standby = "192.168.100.2|streaming"
+    wait_until("the standby", lambda: query("db-primary", STREAMING) == standby, jobs.DEADLINE_S)
+    query("db-primary", "CREATE TABLE steps AS SELECT generate_series(1, 100000) AS step")
+    rows = "SELECT count(*) FROM steps"
+    wait_until("the rows", lambda: query("db-standby", rows) == "100000", jobs.DEADLINE_S)
+    running.end()
+    installed.wait_restored()
+    assert sent(installed.node, names) - before > 16 * MIB  # the primary's files
