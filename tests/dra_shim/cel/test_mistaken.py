@@ -3,7 +3,13 @@
 
 import pytest
 
-from dra_shim.cel import filter_language, unknown_attribute, unknown_attributes, wrong_types
+from dra_shim.cel import (
+    drivers_in,
+    filter_language,
+    unknown_attribute,
+    unknown_attributes,
+    wrong_types,
+)
 from dra_shim.cel.mistaken import close_to
 
 
@@ -150,3 +156,9 @@ def test_similar_attribute_name_is_suggested() -> None:
     assert close_to("rdmaa", []) == ' (did you mean "rdma"?)'
     assert close_to("hardwareQueues", ["dra.net/hardwareQueue"]).endswith('"hardwareQueue"?)')
     assert close_to("rdma", []) == "", "a device may lack it"
+
+
+def test_drivers_of_an_expression_are_those_of_device_driver_and_of_domains() -> None:
+    expression = 'device.driver == "dranet" && device.attributes["dra-net"].mtu == 1500'
+
+    assert [name for name in drivers_in(expression) if name] == ["dranet", "dra-net"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.component.clock import SystemClock
+from dranet_nri.config import parse_network_config
 from dranet_nri.errors import AttachError
 from dranet_nri.model import Addressing, InterfaceConfig, NetworkConfig
 from tests.box.waiting import wait_until
@@ -75,6 +76,21 @@ def test_pod_starts_with_an_advertised_address_and_accepts_later_ones(tmp_path: 
         assert host.detach(record).devices[0].restored
         assert (host.shown("-d addr show nic0"), host.routes("root ::/0")) == before
         assert host.read_sysctl("net.ipv6.conf.nic0.accept_ra") == "0"
+
+
+def test_child_has_an_advertised_address_of_its_own(tmp_path: Path) -> None:
+    claimed = {"type": "MACVLAN", "name": "net1", "addressing": "SLAAC"}
+    with rails(1, clock=SystemClock()) as host:
+        host.write_sysctl("net.ipv6.conf.nic0.accept_ra=0")  # the parent takes no address
+        wait_until("the host's addresses", lambda: not host.shown("addr show nic0 tentative"))
+        before = host.shown("-d addr show nic0")
+        with radvd(host, tmp_path, "2001:db8:7::/64"):
+            record = host.attach("nic0", config=parse_network_config({"interface": claimed}))
+
+            (address,) = (cidr for cidr in record.devices[0].addresses if cidr[0] == "2")
+            assert usable(host, address)
+            assert host.detach(record).devices[0].restored
+        assert host.shown("-d addr show nic0") == before
 
 
 def test_second_attach_keeps_an_advertised_address(tmp_path: Path) -> None:
