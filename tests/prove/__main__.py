@@ -1,5 +1,8 @@
-"""Prove one thing in the box: matrix, rdma, rdma-shared, hostile, hostile-wires [WORD...], runtime,
-soak, rdma-soak.
+"""Proof in the box: matrix, rdma, rdma-shared, hostile, hostile-wires [WORD...], runtime, soak,
+rdma-soak.
+
+Rules:
+1. `matrix.listed` and `matrix.gone` are the two halves of a matrix, by the sandbox's fate.
 
 See hack/prove.
 """
@@ -94,8 +97,11 @@ def run_shape(environment: HostEnvironment, shape: Shape, after: After) -> bool:
     return not losses
 
 
-def matrix(environment: HostEnvironment, names: list[str]) -> bool:
-    """Play every shape that fits and has one of the words in its name, or all."""
+def matrix(environment: HostEnvironment, half: str, names: list[str]) -> bool:
+    """Play every shape that fits and has one of the words in its name, or all.
+
+    half is "listed", "gone", or "" for both.
+    """
     chosen = [
         shape
         for shape in SHAPES
@@ -105,6 +111,7 @@ def matrix(environment: HostEnvironment, names: list[str]) -> bool:
         run_shape(environment, shape, after)
         for shape in chosen
         for after in After
+        if half in {"", after}
         if after is After.GONE or shape.act not in HARDWARE_ONLY  # no sandbox is left to list
     ]
     return all(went_well)
@@ -116,10 +123,11 @@ def main(what: str, *names: str) -> int:
         return 0 if runtime.run() else 1
     tier = os.environ["BOX_TIER"]
     skip_duplicate_detection()
-    if what in {"rdma", "rdma-soak"}:
+    kind = what.partition(".")[0]
+    if kind in {"rdma", "rdma-soak"}:
         with rdma_functions.movable("exclusive"):
             return prove(what, HostEnvironment("vm rdma", fabrics(), fabrics), list(names))
-    if what == "rdma-shared":
+    if kind == "rdma-shared":
         with rdma_functions.movable("shared"):
             return prove(what, HostEnvironment("vm rdma shared", fabrics(), fabrics), list(names))
     if what == "hostile-wires":
@@ -138,7 +146,7 @@ def prove(what: str, environment: HostEnvironment, names: list[str]) -> int:
         case "hostile":
             passed = hostile.run(environment, names)
         case _:
-            passed = matrix(environment, names)
+            passed = matrix(environment, what.partition(".")[2], names)
     return 0 if passed else 1
 
 
