@@ -140,12 +140,15 @@ def copy_inherited_memory() -> None:
         if flags == "rw-p":
             start, end = (int(address, 16) for address in addresses.split("-"))
             # The kernel may refuse a mapping; its pages are copied by faults, as without this.
-            _libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_POPULATE_WRITE)
+            size = ctypes.c_size_t(end - start)
+            _libc.madvise(ctypes.c_void_p(start), size, _MADV_POPULATE_WRITE)
+
+
+os.register_at_fork(after_in_child=copy_inherited_memory)  # in the server that forks the plugins
 
 
 def serve(site: Site, last: int, word: str) -> None:
     """Run the plugin until it is stopped or the trigger kills it."""
-    copy_inherited_memory()
     site.log.parent.mkdir(parents=True, exist_ok=True)
     log = os.open(site.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 1)

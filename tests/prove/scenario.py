@@ -101,6 +101,10 @@ class CrashScenario:
 
         Of a share nothing leaves the host, so the records are asked as well.
         """
+        return self.problem_by_names() or self.environment.changed() or self.problem_in_records()
+
+    def problem_by_names(self) -> str:
+        """Return which files are left, or which NICs are not on the host, "" if there are none."""
         left = [
             str(path)
             for root in (self.site.settings.cdi, self.site.settings.metadata)
@@ -110,11 +114,10 @@ class CrashScenario:
         if left:
             return f"files left: {left}"
         missing = [nic.name for nic in self.nics if not Path("/sys/class/net", nic.name).exists()]
-        if missing:
-            return f"not on the host: {missing}"  # spares the poll a look at everything
-        changed = self.environment.changed()
-        if changed:
-            return changed
+        return f"not on the host: {missing}" if missing else ""
+
+    def problem_in_records(self) -> str:
+        """Return which claims a pod has by their records, "" if there are none."""
         owning_claims = self.owning_claims()
         return f"recorded as in the pod: {owning_claims}" if owning_claims else ""
 
@@ -317,11 +320,14 @@ class CrashScenario:
             host_setup.free_name(self.taken.pop())
 
     async def _restored(self, what: str) -> None:
-        """Wait until the host is as it was; first without the names that others have."""
+        """Wait until all is restored by names and records; first without the names of others.
+
+        The state of the host is compared once, after the end of the plugin.
+        """
         if self.taken:
             await self.until(self.problem_waiting, f"{what}, names taken")
             self.give_names_back()
-        await self.until(self.problem_on_host, what)
+        await self.until(lambda: self.problem_by_names() or self.problem_in_records(), what)
 
     def _take_out(self) -> None:
         """Take the NICs out of the pod. Under another name than its own nobody knows a virtual
