@@ -8,11 +8,12 @@ Rules:
    once.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from dra_shim.prepare.errors import NotYetError
+from dra_shim.prepare.parameters import ClaimParameters
 from dra_shim.resourceapi import (
     AllocatedClaim,
     Consumer,
@@ -25,9 +26,8 @@ from dra_shim.resourceapi import (
 )
 from dranet_nri.cdi.names import cdi_ids, gated_requests
 from dranet_nri.config import (
+    Parameters,
     Provided,
-    merged_parameters,
-    parse_merged,
     violations_for_device,
     why_without_interface,
     with_provided,
@@ -43,7 +43,7 @@ class PrepareSettings:
     Attributes:
         pool: name of the node's pool.
         boot_id: boot id of the kernel.
-        first_valid_config: dranet's precedence of configurations, see `select_config`.
+        first_valid_config: dranet's precedence of configurations, see `select_parameters`.
     """
 
     pool: str
@@ -254,6 +254,7 @@ def allocation_of(
     devices: Mapping[str, Device],
     settings: PrepareSettings,
     nonce: str,
+    parameters: ClaimParameters,
     provided: Mapping[tuple[str, str], tuple[Provided, ...]] = MappingProxyType({}),
 ) -> Allocation:
     """Return the record of a claim; addresses can still be ranges.
@@ -265,6 +266,7 @@ def allocation_of(
         devices: devices of the node, by name.
         settings: settings for all claims.
         nonce: last part of its CDI ids.
+        parameters: parameters of class and claim.
         provided: (request, device) → parameters of cloud and profile, lowest precedence first.
 
     Raises:
@@ -273,13 +275,12 @@ def allocation_of(
         ConfigError: all violations of the parameters, for all devices.
     """
     _check_devices(claim, devices, settings)
-    violations: list[str] = []
-    selected = dict(_selected(claim, settings, violations))
+    violations = list(parameters.violations)
     allocated = tuple(
         _allocated_device(
             result,
             devices[result.device[2]],
-            _with_provided(*selected[result.request], provided, result, violations),
+            _with_provided(parameters, provided, result, violations),
             violations,
         )
         for result in claim.results
@@ -312,35 +313,20 @@ def _check_devices(
             raise NotYetError(f"device {name}: {reason}")
 
 
-def _selected(
-    claim: AllocatedClaim, settings: PrepareSettings, violations: list[str]
-) -> Iterator[tuple[str, tuple[NetworkConfig, Mapping[str, object]]]]:
-    """Yield each request with its configuration, parsed and as written; append violations."""
-    for request in dict.fromkeys(result.request for result in claim.results):
-        try:
-            written = merged_parameters(
-                claim.configs, request, first_valid_wins=settings.first_valid_config
-            )
-            selected = parse_merged(written, request), written
-        except ConfigError as error:
-            violations += (line for line in error.violations if line not in violations)
-            selected = NetworkConfig(), {}
-        yield request, selected
-
-
 def _with_provided(
-    own: NetworkConfig,
-    written: Mapping[str, object],
+    parameters: ClaimParameters,
     provided: Mapping[tuple[str, str], tuple[Provided, ...]],
     result: Result,
     violations: list[str],
 ) -> NetworkConfig:
     """Return the claim's parameters merged over those of providers; violations are appended."""
+    own = parameters.valid.get(result.request, Parameters())
+    layers = provided.get((result.request, result.device[2]), ())
     try:
-        return with_provided(provided.get((result.request, result.device[2]), ()), own, written)
+        return with_provided(layers, own)
     except ConfigError as error:
         violations += (line for line in error.violations if line not in violations)
-        return own
+        return own.config
 
 
 def _allocated_device(

@@ -40,6 +40,7 @@ from dra_shim.prepare.notices import (
     PrepareWaits,
     UnprepareFailed,
 )
+from dra_shim.prepare.parameters import claim_parameters
 from dra_shim.resourceapi import AllocatedClaim, has_ended, read_pod_use
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import Backoff
@@ -315,14 +316,15 @@ class Preparer:
         devices = await attempt.devices.devices({result.device[2] for result in claim.results})
         # Adopted devices are in their pods already.
         conflicts = {} if attempt.adopts else self._sources.devices.conflicts()
+        parameters = claim_parameters(claim, first_valid_config=self._settings.first_valid_config)
         layers: profiles.Layers = {}
         if recorded is None or not is_recorded(recorded, claim, pod.uid, self._settings):
             attempt.waiting_for = "the providers of parameters"
-            layers = await self._providers.provided(
-                claim, attempt.document, devices, self._settings
-            )
+            layers = await self._providers.provided(claim, attempt.document, devices, parameters)
         attempt.waiting_for = "the records"
-        inputs = transactions.RecordInputs(devices, conflicts, layers, adopted=attempt.adopts)
+        inputs = transactions.RecordInputs(
+            devices, conflicts, parameters, layers, adopted=attempt.adopts
+        )
         return await self._transact(
             lambda transaction: transactions.record(
                 transaction, claim, pod, use, inputs, self._settings

@@ -18,18 +18,17 @@ from typing import Final, Protocol
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
 from dra_shim.cloud.provider import CloudError, ProviderDeviceId, identity_of
 from dra_shim.cloud.webhook import Capabilities, DeniedError
-from dra_shim.prepare.allocation import PrepareSettings
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.notices import Notify, ProfileReleased, ProfileReleaseFailed
+from dra_shim.prepare.parameters import ClaimParameters
 from dra_shim.resourceapi import AllocatedClaim
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread, in_thread_to_the_end
 from dranet_nri.config import (
+    Parameters,
     Provided,
-    merged_parameters,
     network_config_to_object,
-    parse_merged,
     parse_network_config,
     with_provided,
 )
@@ -94,7 +93,7 @@ class Providers:
         claim: AllocatedClaim,
         document: Mapping[str, object],
         devices: Mapping[str, Device],
-        settings: PrepareSettings,
+        parameters: ClaimParameters,
     ) -> Layers:
         """Return the parameters of providers for each request and device, lowest precedence first.
 
@@ -102,7 +101,7 @@ class Providers:
             claim: the claim.
             document: its document.
             devices: devices of the node, by name; missing ones are ignored.
-            settings: settings for all claims.
+            parameters: parameters of class and claim; allocation_of reports their violations.
 
         Raises:
             NotYetError: a provider does not answer now.
@@ -113,17 +112,11 @@ class Providers:
         layers: dict[tuple[str, str], tuple[Provided, ...]] = {}
         for result in claim.results:
             device = devices.get(result.device[2])
-            if device is None or result.admin_access:
+            own = parameters.valid.get(result.request)
+            if device is None or own is None or result.admin_access:
                 continue
-            try:
-                written = merged_parameters(
-                    claim.configs, result.request, first_valid_wins=settings.first_valid_config
-                )
-                own = parse_merged(written, result.request)
-            except ConfigError:
-                continue  # allocation_of reports the violations of all requests
             layers[result.request, device.name] = await self._of_device(
-                claim.ref, document, device, own, written
+                claim.ref, document, device, own
             )
         return layers
 
@@ -132,16 +125,15 @@ class Providers:
         claim: ObjectRef,
         document: Mapping[str, object],
         device: Device,
-        own: NetworkConfig,
-        written: Mapping[str, object],
+        own: Parameters,
     ) -> tuple[Provided, ...]:
         try:
-            name, parameters = self.clouds.parameters(device, own)
+            name, parameters = self.clouds.parameters(device, own.config)
         except CloudError as error:
             raise NotYetError(str(error)) from error
         cloud = (Provided(f"cloud {name}, device {device.name}", parameters),) if parameters else ()
         try:
-            config = with_provided(cloud, own, written)
+            config = with_provided(cloud, own)
         except ConfigError:
             return cloud  # allocation_of reports the violations of all devices
         if not config.profile:
@@ -222,8 +214,8 @@ def _with_answer(use: ProfileUse) -> Mapping[str, object]:
         return requested
     answer = Provided(f'profile "{use.profile}"', json.loads(use.answer))
     try:
-        own = parse_network_config(requested)
-        return network_config_to_object(with_provided((answer,), own, requested))
+        own = Parameters(parse_network_config(requested), requested)
+        return network_config_to_object(with_provided((answer,), own))
     except ConfigError:
         return requested  # no pod had them
 

@@ -15,6 +15,7 @@ from dra_shim.checkpoint.transaction import CheckpointTransaction, nonce_for
 from dra_shim.pool import DeviceUsage
 from dra_shim.prepare.allocation import PrepareSettings, allocation_of, is_recorded
 from dra_shim.prepare.errors import NotYetError
+from dra_shim.prepare.parameters import ClaimParameters
 from dra_shim.resourceapi import AllocatedClaim, PodUse
 from dranet_nri.config import Provided, SameConfig, assign_addresses, clashes
 from dranet_nri.errors import ConfigError, OwnedError, RefusedError
@@ -36,12 +37,14 @@ class RecordInputs:
     Attributes:
         devices: devices of the node, by name.
         conflicts: device → devices that no other pod may have at the same time.
+        parameters: parameters of class and claim.
         provided: parameters of cloud and profile; see allocation_of.
         adopted: the pod already has its devices, so duplicate names and addresses are not refused.
     """
 
     devices: Mapping[str, Device]
     conflicts: Mapping[str, frozenset[str]]
+    parameters: ClaimParameters
     provided: Mapping[tuple[str, str], tuple[Provided, ...]] = field(default_factory=dict)
     adopted: bool = False
 
@@ -77,7 +80,9 @@ def record(
     if attached_pod is not None:
         raise NotYetError(f"claim {claim.ref}: pod {attached_pod} has not released its devices")
     nonce = recorded[0].nonce if recorded else nonce_for(claim.ref.uid)
-    allocation = allocation_of(claim, pod, use, inputs.devices, settings, nonce, inputs.provided)
+    allocation = allocation_of(
+        claim, pod, use, inputs.devices, settings, nonce, inputs.parameters, inputs.provided
+    )
     allocation = _leased(allocation, transaction.addresses(ignored=claim.ref.uid))
     if not inputs.adopted:
         check_distinct([allocation, *_others(transaction, allocation)])

@@ -37,9 +37,9 @@ from dranet_nri.config.json_text import JsonObject, load_json, load_json_stream
 from dranet_nri.config.merge import (
     ConfigEntry,
     ConfigSource,
-    merged_parameters,
-    parse_merged,
+    Parameters,
     select_config,
+    select_parameters,
 )
 from dranet_nri.config.network import MAX_PARAMETERS, parse_network_config
 from dranet_nri.config.provided import Provided, with_provided
@@ -52,6 +52,7 @@ __all__ = [
     "ConfigSource",
     "JsonObject",
     "Node",
+    "Parameters",
     "Provided",
     "SameConfig",
     "Violations",
@@ -63,13 +64,12 @@ __all__ = [
     "gateway_violations",
     "load_json",
     "load_json_stream",
-    "merged_parameters",
     "missing_warning",
     "network_config_to_json",
     "network_config_to_object",
-    "parse_merged",
     "parse_network_config",
     "select_config",
+    "select_parameters",
     "show",
     "violations_for_device",
     "violations_for_mode",

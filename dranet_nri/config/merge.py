@@ -13,7 +13,7 @@ Rules:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -59,31 +59,34 @@ class ConfigEntry:
         return not self.requests or request in self.requests or main in self.requests
 
 
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters of one request, from class and claim.
+
+    Attributes:
+        config: the parameters, validated.
+        written: the same as JSON, with explicit defaults.
+    """
+
+    config: NetworkConfig = NetworkConfig()
+    written: Mapping[str, object] = field(default_factory=dict)
+
+
 def select_config(
     entries: Sequence[ConfigEntry], request: str, *, first_valid_wins: bool = False
 ) -> NetworkConfig:
-    """Return the configuration of one request ("req" or "req/sub"); see merged_parameters.
+    """Return the configuration of one request ("req" or "req/sub"); see select_parameters.
 
     Raises:
         ConfigError: an entry that applies, or the merged result, is invalid.
     """
-    merged = merged_parameters(entries, request, first_valid_wins=first_valid_wins)
-    return parse_merged(merged, request)
+    return select_parameters(entries, request, first_valid_wins=first_valid_wins).config
 
 
-def parse_merged(parameters: Mapping[str, object], request: str) -> NetworkConfig:
-    """Return the configuration of the merged parameters of a request.
-
-    Raises:
-        ConfigError: they are invalid.
-    """
-    return parse_network_config(parameters, f"merged configuration of request {request}")
-
-
-def merged_parameters(
+def select_parameters(
     entries: Sequence[ConfigEntry], request: str, *, first_valid_wins: bool = False
-) -> Mapping[str, object]:
-    """Return the parameters of one request ("req" or "req/sub") as they are written.
+) -> Parameters:
+    """Return the parameters of one request ("req" or "req/sub").
 
     Args:
         entries: all entries of the claim's allocation, of class and claim, in order.
@@ -93,36 +96,48 @@ def merged_parameters(
             an entry, and one for "req" does not apply to "req/sub".
 
     Raises:
-        ConfigError: an entry that applies is invalid.
+        ConfigError: an entry that applies, or the merged result, is invalid.
     """
     of_driver = [entry for entry in entries if entry.driver == DRIVER_NAME]
     if first_valid_wins:
         chosen = [entry for entry in of_driver if not entry.requests or request in entry.requests]
     else:
         chosen = [entry for entry in of_driver if entry.parameters and entry.applies_to(request)]
+    if not chosen:
+        return Parameters()
+    configs = _validated(chosen, first_valid_wins=first_valid_wins)
+    chosen = chosen[: len(configs)]
+    merged: dict[str, object] = {}
+    for entry in sorted(chosen, key=lambda entry: _precedence(entry, request)):
+        merged = merge_objects(merged, entry.parameters)
+    if len(configs) == 1:
+        return Parameters(configs[0], merged)
+    where = f"merged configuration of request {request}"
+    return Parameters(parse_network_config(merged, where), merged)
+
+
+def _validated(
+    chosen: Sequence[ConfigEntry], *, first_valid_wins: bool
+) -> tuple[NetworkConfig, ...]:
+    """Return the configuration of each entry, or of the first one alone, which wins.
+
+    Raises:
+        ConfigError: an entry is invalid, or sets what the policy of another one forbids.
+    """
+    alone = first_valid_wins or len(chosen) == 1
     violations: list[str] = []
-    for index, entry in enumerate(chosen):
-        broken = _violations(entry, alone=first_valid_wins or len(chosen) == 1)
-        violations += broken
-        if first_valid_wins and not broken:
-            chosen = [chosen[index]]
+    configs: list[NetworkConfig] = []
+    for entry in chosen:
+        try:
+            configs.append(parse_network_config(entry.parameters, entry.path, entry=not alone))
+        except ConfigError as error:
+            violations += error.violations
+        if first_valid_wins and configs:
             break
-    violations += () if violations else _forbidden(chosen)
+    violations += () if violations else _forbidden(chosen[: len(configs)])
     if violations:
         raise ConfigError(violations)
-    ordered = sorted(chosen, key=lambda entry: _precedence(entry, request))
-    merged: dict[str, object] = {}
-    for entry in ordered:
-        merged = merge_objects(merged, entry.parameters)
-    return merged
-
-
-def _violations(entry: ConfigEntry, *, alone: bool) -> tuple[str, ...]:
-    try:
-        parse_network_config(entry.parameters, entry.path, entry=not alone)
-    except ConfigError as error:
-        return error.violations
-    return ()
+    return tuple(configs)
 
 
 def _forbidden(chosen: Sequence[ConfigEntry]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from typing import Final
 
 from dranet_nri.config.child import BLOCKS, PASSTHROUGH
 from dranet_nri.config.encode import network_config_to_object
-from dranet_nri.config.merge import Key, merge_objects
+from dranet_nri.config.merge import Key, Parameters, merge_objects
 from dranet_nri.config.network import parse_network_config
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import InterfaceConfig, NetworkConfig
@@ -40,22 +40,19 @@ class Provided:
     parameters: JsonMap
 
 
-def with_provided(
-    provided: Sequence[Provided], own: NetworkConfig, written: JsonMap
-) -> NetworkConfig:
+def with_provided(provided: Sequence[Provided], own: Parameters) -> NetworkConfig:
     """Return the parameters of class and claim merged over those of providers.
 
     Args:
         provided: provided parameters, the highest precedence last.
         own: parameters of class and claim.
-        written: the same as JSON, with explicit defaults.
 
     Raises:
         ConfigError: the parameters of a provider, or the result, are invalid.
     """
     given = [layer for layer in provided if layer.parameters]
     if not given:
-        return own
+        return own.config
     violations: list[str] = []
     merged: JsonMap = {}
     for layer in given:
@@ -67,8 +64,8 @@ def with_provided(
             merged = merge_objects(merged, _explicit(checked, layer.parameters), _KEYS)
     if violations:
         raise ConfigError(violations)
-    kept = _applicable(merged, own.interface)
-    merged = merge_objects(kept, _explicit(own, written), _KEYS)
+    kept = _applicable(merged, own.config.interface)
+    merged = merge_objects(kept, _explicit(own.config, own.written), _KEYS)
     origins = ", ".join(layer.origin for layer in given)
     return parse_network_config(_of_type(merged), f"parameters with those of {origins}")
 

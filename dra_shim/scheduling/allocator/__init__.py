@@ -112,7 +112,7 @@ def allocate(
         inventory: the node's devices, those in use, and excluded devices.
         node: name of the pool.
         new_uid: returns an id for each share of a device.
-        first_valid_config: dranet's precedence of configurations, see `select_config`.
+        first_valid_config: dranet's precedence of configurations, see `select_parameters`.
 
     Raises:
         AllocationError: a claim cannot be allocated; the text has the reason for each device.

@@ -1,9 +1,13 @@
 """Claims, their pod and their records, which the tests of this room bend."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from dra_shim.prepare.allocation import PrepareSettings, allocation_of
+from dra_shim.prepare.parameters import claim_parameters
+from dra_shim.prepare.profiles import Layers
 from dra_shim.resourceapi import AllocatedClaim, PodUse, read_allocated
 from dranet_nri.model import Allocation, ContainerClaim, Device, ObjectRef
 from tests.fakes.cluster import POOL, Document, claim_document, nic, user
@@ -30,4 +34,15 @@ def recorded(
     pod: ObjectRef = POD,
     **others: Device,
 ) -> Allocation:
-    return allocation_of(allocated, pod, USE, NICS | others, settings, "n0nce")
+    return allocated_with(allocated, NICS | others, settings, pod)
+
+
+def allocated_with(
+    allocated: AllocatedClaim,
+    nics: Mapping[str, Device],
+    settings: PrepareSettings = TERMS,
+    pod: ObjectRef = POD,
+    provided: Layers = MappingProxyType({}),
+) -> Allocation:
+    parameters = claim_parameters(allocated, first_valid_config=settings.first_valid_config)
+    return allocation_of(allocated, pod, USE, nics, settings, "n0nce", parameters, provided)

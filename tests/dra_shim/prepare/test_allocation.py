@@ -7,7 +7,6 @@ import pytest
 
 from dra_shim.prepare.allocation import (
     PreparedDevice,
-    allocation_of,
     consumer_of,
     is_gated,
     prepared_devices,
@@ -28,7 +27,18 @@ from dranet_nri.model import (
     NetworkConfig,
     ObjectRef,
 )
-from tests.dra_shim.prepare.claims import HCA, NICS, POD, REF, TERMS, USE, claim, document, recorded
+from tests.dra_shim.prepare.claims import (
+    HCA,
+    NICS,
+    POD,
+    REF,
+    TERMS,
+    USE,
+    allocated_with,
+    claim,
+    document,
+    recorded,
+)
 from tests.fakes.cluster import POOL, Document, claim_document, config, result, user
 
 
@@ -311,9 +321,9 @@ def test_device_without_its_interface_can_be_retried() -> None:
     )
 
     with pytest.raises(NotYetError, match="device a: has no network interface on the host"):
-        allocation_of(claim(result("a")), POD, USE, {"a": without_interface}, TERMS, "n0nce")
+        allocated_with(claim(result("a")), {"a": without_interface})
     admin_claim = claim(result("a", "look", adminAccess=True))
-    assert allocation_of(admin_claim, POD, USE, {"a": without_interface}, TERMS, "n0nce").devices
+    assert allocated_with(admin_claim, {"a": without_interface}).devices
 
 
 def test_device_of_another_node_is_refused() -> None:
@@ -378,7 +388,7 @@ def test_invalid_provider_parameters_are_named_by_origin() -> None:
     provided = {("nic", "a"): (Provided("cloud GCE", {"interface": {"mtu": 1}}),)}
 
     with pytest.raises(ConfigError) as caught:
-        allocation_of(claim(result("a")), POD, USE, NICS, TERMS, "n0nce", provided)
+        allocated_with(claim(result("a")), NICS, provided=provided)
 
     assert caught.value.violations[0].startswith("cloud GCE.interface.mtu: 1: ")
 
@@ -396,10 +406,9 @@ def test_gateway_is_checked_after_every_merge(given: str, routed: str, profile: 
         configs = [config(part, source=name) for name, part in entries if name != "provider"]
         layers = tuple(Provided(name, part) for name, part in entries if name == "provider")
         try:
-            allocation_of(
-                claim(result("a"), configs=configs), POD, USE, NICS, TERMS, "n0nce",
-                {("nic", "a"): layers},
-            )  # fmt: skip
+            allocated_with(
+                claim(result("a"), configs=configs), NICS, provided={("nic", "a"): layers}
+            )
         except ConfigError as error:
             return error.violations
         return ()

@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 
 from dra_shim.prepare.allocation import (
-    PrepareSettings,
-    allocation_of,
     successor_pods,
     waits_for_claim,
 )
-from dra_shim.resourceapi import AllocatedClaim, PodUse, read_allocated
+from dra_shim.resourceapi import AllocatedClaim, read_allocated
 from dranet_nri.model import Allocation, ObjectRef
+from tests.dra_shim.prepare.claims import allocated_with
 from tests.fakes.cluster import POOL, Document, claim_document, nic, pod_document, result, user
 
 NEXT = ObjectRef("ai", "train-2", "p2")
@@ -24,11 +23,7 @@ def claim(*results: Document, users: Any = None) -> AllocatedClaim:
 
 
 def recorded(allocated: AllocatedClaim) -> Allocation:
-    pod = ObjectRef("ai", "train", "p1")
-    nics = {"a": nic("a")}
-    return allocation_of(
-        allocated, pod, PodUse("p1"), nics, PrepareSettings(POOL, "boot1"), "n0nce"
-    )
+    return allocated_with(allocated, {"a": nic("a")})
 
 
 @pytest.mark.parametrize(

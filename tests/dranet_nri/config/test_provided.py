@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from dranet_nri.config import (
+    Parameters,
     Provided,
     network_config_to_object,
     parse_network_config,
@@ -20,7 +21,9 @@ def merged(
     own: Mapping[str, object], *layers: tuple[str, Mapping[str, object]]
 ) -> dict[str, object]:
     given = [Provided(origin, parameters) for origin, parameters in layers]
-    return network_config_to_object(with_provided(given, parse_network_config(own), own))
+    return network_config_to_object(
+        with_provided(given, Parameters(parse_network_config(own), own))
+    )
 
 
 def test_claim_takes_precedence_over_cloud_and_cloud_over_profile() -> None:
@@ -125,9 +128,9 @@ def test_neighbours_and_rules_of_both_sources_are_joined() -> None:
 
 def test_parameters_of_the_claim_are_kept_without_providers() -> None:
     written = {"profile": "fast"}
-    own = parse_network_config(written)
+    own = Parameters(parse_network_config(written), written)
 
-    assert with_provided([Provided(CLOUD, {})], own, written) is own
+    assert with_provided([Provided(CLOUD, {})], own) is own.config
 
 
 def test_violation_of_a_provider_names_the_provider() -> None:
