@@ -9,10 +9,11 @@ Rules:
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import DranetError
 from dranet_nri.inventory import MAX_ATTRIBUTES, within_budget
 from dranet_nri.inventory.attributes import truncated

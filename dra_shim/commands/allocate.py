@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -31,6 +30,7 @@ from dra_shim.settings.common import (
 )
 from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.component.output import add_output_flag, print_lines, show_document, show_table
+from dranet_nri.component.replace import replace
 from dranet_nri.config import assign_addresses, network_config_to_object
 from dranet_nri.errors import RefusedError
 from dranet_nri.facts.host import boot_id, node_name

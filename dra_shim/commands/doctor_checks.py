@@ -7,7 +7,7 @@ Rules:
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,7 @@ from dra_shim.resourceslice.layout import is_own
 from dra_shim.settings.common import KUBELET_ELSEWHERE, StatePaths
 from dra_shim.settings.listen_address import ListenAddress
 from dranet_nri.component.findings import Finding, Severity
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import DranetError
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment, Phase
 from dranet_nri.state.records import NodeRecords

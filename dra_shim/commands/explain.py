@@ -5,7 +5,6 @@ The command is read-only.
 
 import argparse
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -46,6 +45,7 @@ from dra_shim.settings.common import (
     state_from,
 )
 from dranet_nri.component.output import add_output_flag, print_lines, show_document
+from dranet_nri.component.replace import replace
 from dranet_nri.config import SameConfig, clashes, did_you_mean, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name

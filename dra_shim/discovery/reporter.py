@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from dra_shim.discovery.notices import (
@@ -15,6 +14,7 @@ from dra_shim.discovery.notices import (
 )
 from dra_shim.discovery.snapshot import NodeSnapshot
 from dra_shim.pool import DeviceHealth, DriverResources, HealthReport
+from dranet_nri.component.replace import replace
 
 UNKNOWN_HEALTH_S: Final = 120.0  # seconds without a successful scan, after which health is unknown
 

@@ -14,7 +14,7 @@ Rules:
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
@@ -38,6 +38,7 @@ from dra_shim.pool import (
     unhealthy_reasons,
     with_shared,
 )
+from dranet_nri.component.replace import replace
 from dranet_nri.inventory import (
     HostFacts,
     Inventory,

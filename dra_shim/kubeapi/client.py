@@ -9,7 +9,6 @@ Rules:
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from typing import Final
 
 import aiohttp
@@ -35,6 +34,7 @@ from dra_shim.kubeapi.responses import (
     read_object,
     read_versions,
 )
+from dranet_nri.component.replace import replace
 
 ANSWER_S: Final = 60.0  # seconds; the server's own limit (--request-timeout)
 WATCH_MARGIN_S: Final = 30.0  # seconds by which a watch may exceed its requested duration

@@ -11,7 +11,7 @@ Rules:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -31,6 +31,7 @@ from dra_shim.resourceapi import (
     SliceDevice,
     parse_document,
 )
+from dranet_nri.component.replace import replace
 from dranet_nri.config import did_you_mean
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME

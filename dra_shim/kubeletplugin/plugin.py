@@ -11,7 +11,7 @@ Rules:
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from dra_shim.kubeletplugin.dra_service import Service
@@ -24,6 +24,7 @@ from dra_shim.kubeletplugin.registration import (
 from dra_shim.kubeletplugin.sockets import SocketError, Sockets, make_data_directory
 from dranet_nri.component.backoff import backoff_s
 from dranet_nri.component.notice import LogLine, LogNotice
+from dranet_nri.component.replace import replace
 
 WATCH_S: Final = 10.0  # seconds between two checks of the sockets
 ANSWER_S: Final = 60.0  # seconds for the kubelet's answer, before the socket is recreated; doubles

@@ -18,7 +18,7 @@ Rules:
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Final, Self
 
@@ -40,6 +40,7 @@ from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.notice import LogLine, LogNotice
+from dranet_nri.component.replace import replace
 from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
 
 PAGE: Final = 100  # claims per page; one takes some 15 KB, and six times that when it is parsed

@@ -12,13 +12,14 @@ Rules:
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from dra_shim.kubeapi import Document, object_at, objects_at
 from dra_shim.pool import derived_key
 from dra_shim.prepare import DeviceSource
 from dra_shim.resourceapi import AllocatedClaim, Result, read_allocated
+from dranet_nri.component.replace import replace
 from dranet_nri.config import select_config
 from dranet_nri.errors import ConfigError
 from dranet_nri.inventory import NUMA_NODE, Inventory, merge_recorded

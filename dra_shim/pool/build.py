@@ -18,7 +18,7 @@ KEP-6072 (NUMA nodes).
 from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -29,6 +29,7 @@ from dra_shim.cel import Near, numa_list
 from dra_shim.cel.values import OneOrMore
 from dra_shim.pool.health import UNATTACHABLE
 from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
+from dranet_nri.component.replace import replace
 from dranet_nri.inventory import (
     MAX_ATTRIBUTES,
     NUMA_NODE,

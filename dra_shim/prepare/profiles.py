@@ -12,7 +12,7 @@ Rules:
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
@@ -24,6 +24,7 @@ from dra_shim.prepare.parameters import ClaimParameters
 from dra_shim.resourceapi import AllocatedClaim
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import LoopClock, Wakeup
+from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import in_thread, in_thread_to_the_end
 from dranet_nri.config import (
     Parameters,

@@ -9,7 +9,7 @@ Rules:
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction, nonce_for
 from dra_shim.pool import DeviceUsage
@@ -17,6 +17,7 @@ from dra_shim.prepare.allocation import PrepareSettings, allocation_of, is_recor
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.parameters import ClaimParameters
 from dra_shim.resourceapi import AllocatedClaim, PodUse
+from dranet_nri.component.replace import replace
 from dranet_nri.config import Provided, SameConfig, assign_addresses, clashes
 from dranet_nri.errors import ConfigError, OwnedError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef

@@ -7,7 +7,7 @@ Rules:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from dra_shim.resourceapi import (
@@ -18,6 +18,7 @@ from dra_shim.resourceapi import (
     ResourceClaimTemplate,
 )
 from dra_shim.settings.common import ContainerListing
+from dranet_nri.component.replace import replace
 from dranet_nri.config import did_you_mean
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import ContainerClaim, ObjectRef

@@ -6,7 +6,7 @@ seconds; transient states are not written.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 from dra_shim.kubeapi import ApiClient
@@ -20,6 +20,7 @@ from dra_shim.status.record_watch import follow
 from dra_shim.status.recorder import EventRecorder
 from dra_shim.status.summary import ClaimRecords, status_update
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
+from dranet_nri.component.replace import replace
 from dranet_nri.component.workqueue import WorkQueue
 from dranet_nri.model import ObjectRef
 

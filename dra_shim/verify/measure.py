@@ -6,7 +6,7 @@ All pairs of a round are measured together, phase by phase.
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dra_shim.verify.collectives import check_collectives
 from dra_shim.verify.node_checks import check_worker, failed, name_of
@@ -15,6 +15,7 @@ from dra_shim.verify.pair_checks import QUICK, CheckPhase, MeasureDurations, Nic
 from dra_shim.verify.schedule import Round, all_pairs, disjoint, ring
 from dra_shim.verify.thresholds import Thresholds
 from dra_shim.verify.types import Line, Outcome, PodRunner, WorkerPod
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import DranetError
 
 PARALLEL = 32  # pairs of NICs at a time; each needs a kubectl process on both ends

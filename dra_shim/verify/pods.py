@@ -4,7 +4,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from dra_shim.verify.documents import (
     API,
@@ -22,6 +21,7 @@ from dra_shim.verify.kubectl import Kubectl, KubectlError
 from dra_shim.verify.node_checks import failed
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.types import Line, WorkerPod
+from dranet_nri.component.replace import replace
 
 POLL_S = 1.0
 DELETE_LIMIT_S = 120.0

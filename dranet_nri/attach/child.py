@@ -8,11 +8,12 @@ Rules:
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Final
 
 from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions, require_mode, with_rdma
+from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import set_step
 from dranet_nri.config import choose_pkey
 from dranet_nri.errors import RefusedError

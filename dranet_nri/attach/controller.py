@@ -11,7 +11,7 @@ Rules:
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -36,6 +36,7 @@ from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.log import trace_of
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import (
     DranetError,
     NoNetnsError,

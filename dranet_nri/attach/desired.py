@@ -6,7 +6,7 @@ Rules:
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import ip_interface
 from typing import Final
 
@@ -26,6 +26,7 @@ from dranet_nri.attach.rdma import (
     with_rdma,
 )
 from dranet_nri.attach.snapshot import snapshot_of
+from dranet_nri.component.replace import replace
 from dranet_nri.config import char_kinds, violations_for_share, why_without_interface
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (

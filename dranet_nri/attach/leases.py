@@ -9,11 +9,12 @@ Rules:
 import secrets
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from dranet_nri.attach.desired import DesiredDevice
 from dranet_nri.attach.execution.addressing import AddressWait
+from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import set_step
 from dranet_nri.dhcp import Action, DhcpClient, Granted, Lost, Send, release_of
 from dranet_nri.errors import KernelError, NoAddressError, OutdatedError, RefusedError

@@ -1,8 +1,8 @@
 """Observed state of a device: location and configuration."""
 
 from collections.abc import Collection
-from dataclasses import replace
 
+from dranet_nri.component.replace import replace
 from dranet_nri.model import (
     AttachedDevice,
     LinkState,

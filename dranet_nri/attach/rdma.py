@@ -10,11 +10,12 @@ Rules:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from errno import ENODEV
 from itertools import chain
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.config import (
     SHARED_MODE_WARNING,
     char_kinds,

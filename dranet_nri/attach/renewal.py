@@ -9,13 +9,14 @@ Rules:
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.execution.addressing import AddressWait
 from dranet_nri.attach.leases import LeaseExchange, exchange_on, run_exchanges
 from dranet_nri.component.clock import SystemClock
+from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import set_step
 from dranet_nri.dhcp import Granted, Lost
 from dranet_nri.model import NOT_READY, AttachedDevice, Attachment, Failure, Lease, Ns, Phase

@@ -4,10 +4,9 @@ Rules:
 1. A snapshot contains only the sysctls that a move loses.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import AllocatedDevice, LinkState, Observed, Sysctl
 from dranet_nri.plan.adoption import adopted
@@ -17,6 +16,8 @@ from dranet_nri.plan.restore import NO_LINK_LOCAL
 # linux/if.h. ipv6_add_dev permanently sets accept_dad of an arriving link with this flag to -1.
 IFF_NOARP: Final = 0x80
 _LOSABLE: Final = frozenset({"stable_secret", "addr_gen_mode", "accept_dad"})
+# Defaults of an arriving link that have no file: mpls_add_dev (net/mpls/af_mpls.c).
+_WITHOUT_FILES: Final = {("mpls", "input"): "0"}
 
 
 def snapshot_of(session: Session, allocated: AllocatedDevice, observed: Observed) -> LinkState:
@@ -34,22 +35,16 @@ def snapshot_of(session: Session, allocated: AllocatedDevice, observed: Observed
             " its driver was unbound, it was unplugged, or a pod without a record has it;"
             " run dranet-nri status"
         )
-    defaults, is_noarp = session.default_sysctls(), bool((host.link.flags or 0) & IFF_NOARP)
-    lost = (
+    defaults = {**session.default_sysctls(), **_WITHOUT_FILES}
+    is_noarp = bool((host.link.flags or 0) & IFF_NOARP)
+    # A sysctl without a default does not exist on this kernel, even if netlink reports it.
+    lost = [
         sysctl
         for sysctl in host.sysctls
-        if sysctl.value != _default(sysctl, defaults)
+        if sysctl.value != defaults.get((sysctl.family, sysctl.key), sysctl.value)
         or (sysctl.key in _LOSABLE and _is_lost(sysctl, is_noarp=is_noarp))
-    )
+    ]
     return replace(host, sysctls=tuple(lost))
-
-
-def _default(sysctl: Sysctl, defaults: Mapping[tuple[str, str], str]) -> str:
-    """Return the value to which a move resets the sysctl."""
-    if sysctl.family == "mpls":
-        return "0"  # of an arriving link (mpls_add_dev); has no default file
-    # A sysctl without a default does not exist on this kernel, even if netlink reports it.
-    return defaults.get((sysctl.family, sysctl.key), sysctl.value)
 
 
 def _is_lost(sysctl: Sysctl, *, is_noarp: bool) -> bool:

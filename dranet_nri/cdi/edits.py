@@ -5,10 +5,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from dranet_nri.cdi.names import metadata_destination, metadata_source, requests_of
+from dranet_nri.component.replace import replace
 from dranet_nri.model import (
     Allocation,
     AttachedDevice,

@@ -8,8 +8,10 @@ Rules:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import ClassVar, Final
+
+from dranet_nri.component.replace import replace
 
 _KEYS: Final = {"error": "reason", "message": "reason"}
 

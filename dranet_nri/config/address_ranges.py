@@ -6,10 +6,10 @@ needs its own range.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from ipaddress import ip_address, ip_interface
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.config.scalars import IpAddress, check_assignable, parse_address, parse_prefix
 from dranet_nri.errors import InvalidValueError, OwnedError, RefusedError
 from dranet_nri.model import NetworkConfig

@@ -1,9 +1,9 @@
 """Device rules: parameters that a device or its node cannot apply."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.config.addressing import gateway_violations
 from dranet_nri.config.encode import interface_fields
 from dranet_nri.config.json_cursor import show

@@ -6,9 +6,9 @@ Rules:
    is derived from its name, as in dranet.
 """
 
-from dataclasses import replace
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.config.fields import VRF_FIELDS
 from dranet_nri.config.json_cursor import INT32, Fields, Node, distinct, given
 from dranet_nri.config.scalars import parse_ifname

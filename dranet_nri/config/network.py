@@ -8,11 +8,11 @@ Rules:
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeVar
 
+from dranet_nri.component.replace import replace
 from dranet_nri.config.address_ranges import parse_address_or_range
 from dranet_nri.config.addressing import read_addressing
 from dranet_nri.config.child import read_child

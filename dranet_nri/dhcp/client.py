@@ -10,12 +10,13 @@ Rules:
    renewed one keeps its own.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address
 from math import inf
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.dhcp.message import (
     UNSPECIFIED,
     DhcpMessage,

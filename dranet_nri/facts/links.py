@@ -6,9 +6,10 @@ and pkt_sched.h.
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory.attributes import readable
 from dranet_nri.linux.netlink.codec import attributes, fixed, text, u8

@@ -10,10 +10,11 @@ Rules:
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import azure, host, infiniband, links, privileged, sysfs
 from dranet_nri.facts.invalidation import NOTHING, Event, Invalidated, invalidated_by

@@ -14,9 +14,10 @@ Rules:
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.inventory.attribute_names import CHILDREN_ONLY, RDMA_SHARED
 from dranet_nri.inventory.attributes import (
     MAX_ATTRIBUTES,

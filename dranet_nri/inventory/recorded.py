@@ -4,8 +4,8 @@ Adds the last facts of allocated devices, and parents that stay on the host.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
+from dranet_nri.component.replace import replace
 from dranet_nri.inventory.attribute_names import RDMA_NAMES
 from dranet_nri.inventory.attributes import within_budget
 from dranet_nri.inventory.build import Inventory

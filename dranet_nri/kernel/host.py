@@ -1,8 +1,8 @@
 """Host facts for the publish guard: links, addresses, routes, rules, and upper links."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts, NetDevice
 from dranet_nri.kernel.namespace import Namespace

@@ -164,7 +164,7 @@ class Namespace:
     def _with_files(
         self, name: str, sysctls: tuple[Sysctl, ...], compared: Collection[Sysctl] | None
     ) -> tuple[Sysctl, ...]:
-        keys = sysctl.in_files(compared, secret=sysctl.STABLE_PRIVACY in sysctls)
+        keys = sysctl.in_files(compared, secret=sysctl.has_stable_privacy(sysctls))
         proc_root = self._proc_root
         shown = run_inside(self.fd, lambda: sysctl.read_from_files(proc_root, name, keys))
         first = tuple(entry for entry in shown if entry.secret)

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from errno import E2BIG
 from pathlib import Path
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.find_link import find_link, links_lost_with
 from dranet_nri.kernel.namespace import Namespace

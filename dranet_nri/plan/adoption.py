@@ -7,8 +7,7 @@ Rules:
 3. The names of RDMA devices were published; an ambiguous one is not assigned.
 """
 
-from dataclasses import replace
-
+from dranet_nri.component.replace import replace
 from dranet_nri.model import AllocatedDevice, Device, LinkState, RdmaLink, Route
 from dranet_nri.plan.diff import missing_addresses
 from dranet_nri.plan.pod_network import pod_network

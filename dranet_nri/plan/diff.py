@@ -1,8 +1,9 @@
 """Differences between desired and observed link state, shared by attach and restore plans."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
+from dranet_nri.component.replace import replace
 from dranet_nri.model import ARPHRD_INFINIBAND, Address, Link, LinkState, Ns, OffloadSizes
 from dranet_nri.plan.ops import DelAltname, LinkSettings, Plan, SetLink
 from dranet_nri.plan.routes.comparison import interface_of

@@ -15,9 +15,10 @@ Rules:
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.model import (
     FOREVER,
     Address,

@@ -7,9 +7,9 @@ Rules:
 3. An MTU that is too small for IPv6 is not used for a network with IPv6, which it would remove.
 """
 
-from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
+from dranet_nri.component.replace import replace
 from dranet_nri.dhcp import RTPROT_DHCP, Granted
 from dranet_nri.model import Address, Link, Route
 from dranet_nri.plan.inherit import is_v6

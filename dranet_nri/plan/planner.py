@@ -12,8 +12,9 @@ Rules:
 5. RDMA devices move before the net device, into the pod and back (rdma.py has the reasons).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,

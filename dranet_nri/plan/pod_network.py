@@ -9,12 +9,13 @@ Rules:
    child shares its parent's link with other pods, so its addresses are checked.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import (
     ip_network,
 )
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     Address,

@@ -9,8 +9,7 @@ Rules:
 4. A device is renamed in the pod only: on the host, udev renames new devices.
 """
 
-from dataclasses import replace
-
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import Ns, ObservedRdma, RdmaLink
 from dranet_nri.plan.ops import MoveRdma, Op, Plan, RenameRdma

@@ -15,10 +15,11 @@ Rules:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from errno import EINVAL, ENOENT
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
     FOREVER,

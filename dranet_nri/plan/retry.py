@@ -13,11 +13,12 @@ Rules:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Final
 
 from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import KernelError
 from dranet_nri.model import DETACH_FAILED, RESTORE_FAILED, Device, Failure, Observed
 from dranet_nri.plan.identity import why_ambiguous

@@ -15,13 +15,14 @@ Rules:
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final
 
 from dranet_nri.component.files import FileSystem, read_file, save
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import StateCorruptError, StateError, StateVersionError
 
 NAME: Final = "heartbeat.json"

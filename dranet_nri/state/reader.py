@@ -12,13 +12,14 @@ Rules:
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Generic, Self, TypeVar
 
 from dranet_nri.component.files import read_record_bytes
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import StateCorruptError, StateError
 from dranet_nri.linux.inotify import UNCHANGED, Watch
 from dranet_nri.model import Allocation, Attachment

@@ -12,9 +12,9 @@ Rules:
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, NoReturn, TypeVar, cast
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import InvalidValueError, StateCorruptError, StateVersionError
 from dranet_nri.model import Allocation, Attachment, Phase, parse_uid
 from dranet_nri.state.json_codec import Codec, CodecError, DuplicateKey, codec_of, json_object

@@ -19,7 +19,7 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dra_shim.cel import SelectorError
@@ -37,6 +37,7 @@ from dra_shim.scheduling.allocator.feasibility import check_feasible
 from dra_shim.scheduling.allocator.pools import Pool, PoolSet, pool_set_of, pools_of, with_allocated
 from dra_shim.scheduling.allocator.report import AlternativeReport, DeviceReport, report
 from dra_shim.scheduling.allocator.search import Search
+from dranet_nri.component.replace import replace
 from dranet_nri.config import (
     ConfigEntry,
     select_config,

@@ -2,11 +2,12 @@
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dra_shim.pool import NodeInventory, driver_resources
 from dra_shim.resourceapi import AllocatedResult, CounterValue, DeviceId, ResourceSlice, SliceDevice
+from dranet_nri.component.replace import replace
 from dranet_nri.model import DRIVER_NAME
 
 

@@ -1,10 +1,9 @@
 """Verification of attached devices, run by every reconcile."""
 
-from dataclasses import replace
-
 from dranet_nri.attach.desired import devices_to_attach, with_route_warning
 from dranet_nri.attach.observation import observe
 from dranet_nri.attach.rdma import RdmaOptions, with_files
+from dranet_nri.component.replace import replace
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.model import (
     Allocation,

@@ -8,11 +8,12 @@ Rules:
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from dranet_nri.attach.desired import DesiredDevice
 from dranet_nri.attach.rdma import NETWORK
+from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import set_step
 from dranet_nri.errors import NoAddressError, OutdatedError, RefusedError
 from dranet_nri.model import Addressing, DetectedAddress

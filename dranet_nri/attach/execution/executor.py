@@ -12,7 +12,7 @@ Rules:
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from dranet_nri.attach.checks.guard import PublishGuard
@@ -24,6 +24,7 @@ from dranet_nri.attach.execution.steps import AttachRun, all_ops, late_ops
 from dranet_nri.attach.leases import with_leases
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.component.clock import SystemClock
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import DranetError, KernelError, NoAddressError
 from dranet_nri.model import (
     ATTACH_FAILED,

@@ -10,7 +10,7 @@ Rules:
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
@@ -19,6 +19,7 @@ import structlog
 from dranet_nri.attach.metrics import WorkMetrics
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.component.clock import SystemClock
+from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import HangTimeout, in_thread
 from dranet_nri.errors import DranetError
 from dranet_nri.model import FAULT, GATE_CLOSED, GATE_OPEN, HUNG, Attachment, Failure

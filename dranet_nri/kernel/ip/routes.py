@@ -13,13 +13,13 @@ Rules:
 import struct
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from errno import EAFNOSUPPORT, EEXIST, EHOSTUNREACH, ENETUNREACH, EOPNOTSUPP
 from functools import lru_cache, partial
 from ipaddress import ip_network
 from socket import AF_INET, AF_INET6
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.ip.route_requests import (
     NLA_F_NESTED,

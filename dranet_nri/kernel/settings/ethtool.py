@@ -8,10 +8,10 @@ names and the family's number are requested once, and bit sets are requested as 
 import socket
 import struct
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from errno import ENOENT, EOPNOTSUPP
 from typing import Final, TypeVar
 
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.settings.driver import GROUPS, decoded, encoded, read_rss, write_rss
 from dranet_nri.linux.netlink.codec import attribute, attributes, text, u32, walk

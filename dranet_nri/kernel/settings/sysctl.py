@@ -8,7 +8,7 @@ Rules:
 import os
 import struct
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from errno import EINVAL, EROFS
 from functools import lru_cache
@@ -203,13 +203,7 @@ class SysctlDefaults:
             self._store(run_inside(nsfd, self._open))
         with self._lock:
             files = tuple(self._files.items())
-        return _by_key(
-            tuple(
-                (family, key, value)
-                for family, opened in files
-                for key, value in _values(family, opened)
-            )
-        )
+        return _by_key(tuple((family, _values(family, opened)) for family, opened in files))
 
     def _open(self) -> dict[str, "_Files"]:
         found: dict[str, _Files] = {}
@@ -239,24 +233,33 @@ class SysctlDefaults:
 _Files = tuple[tuple[str, int], ...]  # key and descriptor of each
 
 
-def _values(family: str, opened: _Files) -> Iterator[tuple[str, bytes]]:
-    """Yield keys and content of open files.
+_Values = tuple[tuple[str, bytes], ...]  # key and content of each
+
+
+def _values(family: str, opened: _Files) -> _Values:
+    """Return keys and content of open files.
 
     Raises:
         KernelError: one cannot be read.
     """
-    for key, fd in opened:
-        try:
-            yield key, os.pread(fd, VALUE_LEN, 0)
-        except OSError as error:
-            what = f"read the default of {family} {key}"
-            raise KernelError(what, error.errno or EINVAL) from error
+    found: list[tuple[str, bytes]] = []
+    try:
+        for key, fd in opened:
+            found.append((key, os.pread(fd, VALUE_LEN, 0)))
+    except OSError as error:
+        what = f"read the default of {family} {opened[len(found)][0]}"
+        raise KernelError(what, error.errno or EINVAL) from error
+    return tuple(found)
 
 
 @lru_cache(maxsize=1)  # a host seldom changes its defaults
-def _by_key(values: tuple[tuple[str, str, bytes], ...]) -> Mapping[tuple[str, str], str]:
+def _by_key(families: tuple[tuple[str, _Values], ...]) -> Mapping[tuple[str, str], str]:
     """Return family and key → value."""
-    found = {(family, key): value.decode().strip() for family, key, value in values}
+    found = {
+        (family, key): value.decode().strip()
+        for family, values in families
+        for key, value in values
+    }
     return MappingProxyType(found)
 
 
@@ -311,6 +314,12 @@ def _as_in_file(key: str, value: int) -> str:
     return str(value & MAX_U32 if key in _UNSIGNED else value)
 
 
+def has_stable_privacy(sysctls: Iterable[Sysctl]) -> bool:
+    """Return whether a link derives its addresses from stable_secret."""
+    mode = STABLE_PRIVACY
+    return any(sysctl.key == mode.key and sysctl.value == mode.value for sysctl in sysctls)
+
+
 def in_files(compared: Iterable[Sysctl] | None, *, secret: bool) -> tuple[tuple[str, str], ...]:
     """Return family and key of the sysctls that a move resets and IFLA_AF_SPEC lacks.
 
@@ -338,11 +347,17 @@ def read_from_files(
     """
     # A failed lookup in procfs frees its dentry by RCU, for which a move waits (rcu_barrier in
     # __dev_change_net_namespace, net/core/dev.c), so files of an absent family are not opened.
-    families = {directory.name for directory in Path(proc_root, "sys/net").iterdir()}
+    with os.scandir(f"{proc_root}/sys/net") as directories:
+        families = {directory.name for directory in directories}
     found: list[Sysctl] = []
-    for family, key in (entry for entry in keys if entry[0] in families):
-        with suppress(OSError):  # the kernel lacks it, or EIO: no secret is set
-            found.append(Sysctl(family, key, _read(_path(proc_root, name, family, key))))
+    for family, key in keys:
+        if family not in families:
+            continue
+        try:
+            value = _read(_path(proc_root, name, family, key))
+        except OSError:
+            continue  # the kernel lacks it, or EIO: no secret is set
+        found.append(Sysctl(family, key, value))
     return tuple(found)
 
 

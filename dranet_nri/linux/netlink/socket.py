@@ -42,6 +42,7 @@ BUFFER_LEN: Final = 65536
 
 Change = tuple[int, int, bytes]  # type, NLM_F_* and body of a request, see NetlinkSocket.do
 
+_LENGTH_ALONE: Final = int(socket.MSG_PEEK | socket.MSG_TRUNC)
 _HEADER: Final = struct.Struct("=IHHII")  # struct nlmsghdr
 _ERROR: Final = struct.Struct("=i")
 
@@ -240,7 +241,7 @@ def receive(sock: socket.socket) -> bytes:
     Raises:
         OSError: there is no datagram now, or the socket failed.
     """
-    length = sock.recv_into(bytearray(1), 1, socket.MSG_PEEK | socket.MSG_TRUNC)
+    length = sock.recv_into(bytearray(1), 1, _LENGTH_ALONE)
     return sock.recv(max(length, BUFFER_LEN))
 
 

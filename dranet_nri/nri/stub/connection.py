@@ -5,10 +5,10 @@ import random as random_module
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, assert_never
 
 from dranet_nri.component.backoff import Backoff
+from dranet_nri.component.replace import replace
 from dranet_nri.nri.stub.dispatcher import Dispatcher, Sleep
 from dranet_nri.nri.stub.endpoint import Endpoint
 from dranet_nri.nri.stub.handler import (

@@ -10,7 +10,6 @@ Rules:
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from ipaddress import (
     IPv4Interface,
@@ -23,6 +22,7 @@ from ipaddress import (
 )
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.model import Address, NextHop, Route
 
 # linux/ipv6_route.h: default metric of IPv6 routes, and that of connected routes.

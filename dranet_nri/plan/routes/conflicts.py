@@ -11,9 +11,10 @@ Rules:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
+from dranet_nri.component.replace import replace
 from dranet_nri.model import Route
 from dranet_nri.plan.pod_network import PodNetwork
 from dranet_nri.plan.routes.comparison import RouteKey, connected, interface_of, route_key
