@@ -42,6 +42,7 @@ BUFFER_LEN: Final = 65536
 
 Change = tuple[int, int, bytes]  # type, NLM_F_* and body of a request, see NetlinkSocket.do
 
+_LAST: Final = frozenset({NLMSG_DONE, NLMSG_ERROR})
 _LENGTH_ALONE: Final = int(socket.MSG_PEEK | socket.MSG_TRUNC)
 _HEADER: Final = struct.Struct("=IHHII")  # struct nlmsghdr
 _ERROR: Final = struct.Struct("=i")
@@ -124,7 +125,7 @@ class NetlinkSocket:
         """
         self._send(what, [(kind, 0, body)])
         for message in self._replies(what):
-            if message.kind not in {NLMSG_DONE, NLMSG_ERROR}:
+            if message.kind not in _LAST:
                 return message.body
             _raise_if_failed(what, message)
             break
@@ -163,10 +164,10 @@ class NetlinkSocket:
         """Return the bodies, None if the kernel reports an inconsistent dump."""
         self._send(what, [(kind, NLM_F_DUMP, body)])
         found: list[bytes] = []
-        interrupted, size = False, 0
+        flags = size = 0
         for message in self._replies(what):
-            interrupted = interrupted or bool(message.flags & NLM_F_DUMP_INTR)
-            if message.kind in {NLMSG_DONE, NLMSG_ERROR}:
+            flags |= message.flags
+            if message.kind in _LAST:
                 _raise_if_failed(what, message)
                 break
             size += len(message.body)
@@ -174,7 +175,7 @@ class NetlinkSocket:
                 found.append(message.body)
         if size > max_bytes:
             raise KernelError(what, E2BIG, f"{size} bytes, at most {max_bytes} are read")
-        return None if interrupted else found
+        return None if flags & NLM_F_DUMP_INTR else found
 
     def _send(self, what: str, requests: Sequence[Change]) -> None:
         data = bytearray()
