@@ -29,7 +29,7 @@ def cdi_spec(
         for request in gated_requests(allocation)
     ]
     spec = {"cdiVersion": CDI_VERSION, "kind": CDI_KIND, "devices": devices}
-    return json.dumps(spec, indent=1).encode()
+    return json.dumps(spec).encode()  # with an indent, json encodes in Python
 
 
 def _cdi_device(
