@@ -26,8 +26,8 @@ from dra_shim.resourceapi import (
 )
 from dranet_nri.cdi.names import cdi_ids, gated_requests
 from dranet_nri.config import (
-    Parameters,
     Provided,
+    SelectedParameters,
     violations_for_device,
     why_without_interface,
     with_provided,
@@ -320,7 +320,7 @@ def _with_provided(
     violations: list[str],
 ) -> NetworkConfig:
     """Return the claim's parameters merged over those of providers; violations are appended."""
-    own = parameters.valid.get(result.request, Parameters())
+    own = parameters.valid.get(result.request, SelectedParameters())
     layers = provided.get((result.request, result.device[2]), ())
     try:
         return with_provided(layers, own)

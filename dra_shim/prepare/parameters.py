@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dra_shim.resourceapi import AllocatedClaim
-from dranet_nri.config import Parameters, select_parameters
+from dranet_nri.config import SelectedParameters, select_parameters
 from dranet_nri.errors import ConfigError
 
 
@@ -20,7 +20,7 @@ class ClaimParameters:
         violations: those of all requests, each once.
     """
 
-    valid: Mapping[str, Parameters]
+    valid: Mapping[str, SelectedParameters]
     violations: tuple[str, ...] = ()
 
 
@@ -31,7 +31,7 @@ def claim_parameters(claim: AllocatedClaim, *, first_valid_config: bool) -> Clai
         claim: the claim.
         first_valid_config: dranet's precedence of configurations, see `select_parameters`.
     """
-    valid: dict[str, Parameters] = {}
+    valid: dict[str, SelectedParameters] = {}
     violations: list[str] = []
     for request in dict.fromkeys(result.request for result in claim.results):
         try:

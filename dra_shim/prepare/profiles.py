@@ -27,8 +27,8 @@ from dranet_nri.component.clock import LoopClock, Wakeup
 from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import in_thread, in_thread_to_the_end
 from dranet_nri.config import (
-    Parameters,
     Provided,
+    SelectedParameters,
     network_config_to_object,
     parse_network_config,
     with_provided,
@@ -126,7 +126,7 @@ class Providers:
         claim: ObjectRef,
         document: Mapping[str, object],
         device: Device,
-        own: Parameters,
+        own: SelectedParameters,
     ) -> tuple[Provided, ...]:
         try:
             name, parameters = self.clouds.parameters(device, own.config)
@@ -215,7 +215,7 @@ def _with_answer(use: ProfileUse) -> Mapping[str, object]:
         return requested
     answer = Provided(f'profile "{use.profile}"', json.loads(use.answer))
     try:
-        own = Parameters(parse_network_config(requested), requested)
+        own = SelectedParameters(parse_network_config(requested), requested)
         return network_config_to_object(with_provided((answer,), own))
     except ConfigError:
         return requested  # no pod had them

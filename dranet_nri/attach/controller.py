@@ -37,12 +37,7 @@ from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.log import trace_of
 from dranet_nri.component.replace import replace
-from dranet_nri.errors import (
-    DranetError,
-    NoNetnsError,
-    NotRestoredError,
-    OutdatedError,
-)
+from dranet_nri.errors import DranetError, NoNetnsError, NotRestoredError, OutdatedError
 from dranet_nri.model import (
     Allocation,
     AttachedDevice,

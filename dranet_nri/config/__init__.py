@@ -37,7 +37,7 @@ from dranet_nri.config.json_text import JsonObject, load_json, load_json_stream
 from dranet_nri.config.merge import (
     ConfigEntry,
     ConfigSource,
-    Parameters,
+    SelectedParameters,
     select_config,
     select_parameters,
 )
@@ -52,9 +52,9 @@ __all__ = [
     "ConfigSource",
     "JsonObject",
     "Node",
-    "Parameters",
     "Provided",
     "SameConfig",
+    "SelectedParameters",
     "Violations",
     "assign_addresses",
     "char_kinds",

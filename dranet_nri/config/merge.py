@@ -60,7 +60,7 @@ class ConfigEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class SelectedParameters:
     """Parameters of one request, from class and claim.
 
     Attributes:
@@ -85,7 +85,7 @@ def select_config(
 
 def select_parameters(
     entries: Sequence[ConfigEntry], request: str, *, first_valid_wins: bool = False
-) -> Parameters:
+) -> SelectedParameters:
     """Return the parameters of one request ("req" or "req/sub").
 
     Args:
@@ -104,16 +104,16 @@ def select_parameters(
     else:
         chosen = [entry for entry in of_driver if entry.parameters and entry.applies_to(request)]
     if not chosen:
-        return Parameters()
+        return SelectedParameters()
     configs = _validated(chosen, first_valid_wins=first_valid_wins)
     chosen = chosen[: len(configs)]
     merged: dict[str, object] = {}
     for entry in sorted(chosen, key=lambda entry: _precedence(entry, request)):
         merged = merge_objects(merged, entry.parameters)
     if len(configs) == 1:
-        return Parameters(configs[0], merged)
+        return SelectedParameters(configs[0], merged)
     where = f"merged configuration of request {request}"
-    return Parameters(parse_network_config(merged, where), merged)
+    return SelectedParameters(parse_network_config(merged, where), merged)
 
 
 def _validated(

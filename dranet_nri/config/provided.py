@@ -19,7 +19,7 @@ from typing import Final
 
 from dranet_nri.config.child import BLOCKS, PASSTHROUGH
 from dranet_nri.config.encode import network_config_to_object
-from dranet_nri.config.merge import Key, Parameters, merge_objects
+from dranet_nri.config.merge import Key, SelectedParameters, merge_objects
 from dranet_nri.config.network import parse_network_config
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import InterfaceConfig, NetworkConfig
@@ -40,7 +40,7 @@ class Provided:
     parameters: JsonMap
 
 
-def with_provided(provided: Sequence[Provided], own: Parameters) -> NetworkConfig:
+def with_provided(provided: Sequence[Provided], own: SelectedParameters) -> NetworkConfig:
     """Return the parameters of class and claim merged over those of providers.
 
     Args:

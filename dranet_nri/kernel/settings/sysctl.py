@@ -203,7 +203,7 @@ class SysctlDefaults:
             self._store(run_inside(nsfd, self._open))
         with self._lock:
             files = tuple(self._files.items())
-        return _by_key(tuple((family, _values(family, opened)) for family, opened in files))
+        return _by_key(tuple(chain.from_iterable(_values(*opened) for opened in files)))
 
     def _open(self) -> dict[str, "_Files"]:
         found: dict[str, _Files] = {}
@@ -233,33 +233,26 @@ class SysctlDefaults:
 _Files = tuple[tuple[str, int], ...]  # key and descriptor of each
 
 
-_Values = tuple[tuple[str, bytes], ...]  # key and content of each
-
-
-def _values(family: str, opened: _Files) -> _Values:
-    """Return keys and content of open files.
+def _values(family: str, opened: _Files) -> list[tuple[str, str, bytes]]:
+    """Return family, keys and content of open files.
 
     Raises:
         KernelError: one cannot be read.
     """
-    found: list[tuple[str, bytes]] = []
+    found: list[tuple[str, str, bytes]] = []
     try:
         for key, fd in opened:
-            found.append((key, os.pread(fd, VALUE_LEN, 0)))
+            found.append((family, key, os.pread(fd, VALUE_LEN, 0)))
     except OSError as error:
         what = f"read the default of {family} {opened[len(found)][0]}"
         raise KernelError(what, error.errno or EINVAL) from error
-    return tuple(found)
+    return found
 
 
 @lru_cache(maxsize=1)  # a host seldom changes its defaults
-def _by_key(families: tuple[tuple[str, _Values], ...]) -> Mapping[tuple[str, str], str]:
+def _by_key(values: tuple[tuple[str, str, bytes], ...]) -> Mapping[tuple[str, str], str]:
     """Return family and key → value."""
-    found = {
-        (family, key): value.decode().strip()
-        for family, values in families
-        for key, value in values
-    }
+    found = {(family, key): value.decode().strip() for family, key, value in values}
     return MappingProxyType(found)
 
 
@@ -316,8 +309,7 @@ def _as_in_file(key: str, value: int) -> str:
 
 def has_stable_privacy(sysctls: Iterable[Sysctl]) -> bool:
     """Return whether a link derives its addresses from stable_secret."""
-    mode = STABLE_PRIVACY
-    return any(sysctl.key == mode.key and sysctl.value == mode.value for sysctl in sysctls)
+    return any(entry.key == "addr_gen_mode" and entry == STABLE_PRIVACY for entry in sysctls)
 
 
 def in_files(compared: Iterable[Sysctl] | None, *, secret: bool) -> tuple[tuple[str, str], ...]:
@@ -350,14 +342,11 @@ def read_from_files(
     with os.scandir(f"{proc_root}/sys/net") as directories:
         families = {directory.name for directory in directories}
     found: list[Sysctl] = []
-    for family, key in keys:
-        if family not in families:
-            continue
+    for family, key in (entry for entry in keys if entry[0] in families):
         try:
-            value = _read(_path(proc_root, name, family, key))
-        except OSError:
-            continue  # the kernel lacks it, or EIO: no secret is set
-        found.append(Sysctl(family, key, value))
+            found.append(Sysctl(family, key, _read(_path(proc_root, name, family, key))))
+        except OSError:  # the kernel lacks it, or EIO: no secret is set
+            continue
     return tuple(found)
 
 

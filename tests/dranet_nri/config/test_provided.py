@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from dranet_nri.config import (
-    Parameters,
     Provided,
+    SelectedParameters,
     network_config_to_object,
     parse_network_config,
     with_provided,
@@ -22,7 +22,7 @@ def merged(
 ) -> dict[str, object]:
     given = [Provided(origin, parameters) for origin, parameters in layers]
     return network_config_to_object(
-        with_provided(given, Parameters(parse_network_config(own), own))
+        with_provided(given, SelectedParameters(parse_network_config(own), own))
     )
 
 
@@ -128,7 +128,7 @@ def test_neighbours_and_rules_of_both_sources_are_joined() -> None:
 
 def test_parameters_of_the_claim_are_kept_without_providers() -> None:
     written = {"profile": "fast"}
-    own = Parameters(parse_network_config(written), written)
+    own = SelectedParameters(parse_network_config(written), written)
 
     assert with_provided([Provided(CLOUD, {})], own) is own.config
 
