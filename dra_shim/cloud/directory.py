@@ -69,6 +69,8 @@ class CloudDirectory:
         select: SelectProvider,
         changed: Callable[[], None],
         notify: Callable[[CloudNotice], None],
+        *,
+        required: bool = False,
     ) -> None:
         """Create the directory; `run` sends requests.
 
@@ -76,9 +78,11 @@ class CloudDirectory:
             select: returns the provider, None outside a cloud.
             changed: called when facts changed; must not raise.
             notify: called with notices; must not raise.
+            required: Prepare waits for facts until a provider is selected.
         """
         self._select, self._changed, self._notify = select, changed, notify
         self._provider: Provider | None = None
+        self._required = required
         self._facts: Mapping[ProviderDeviceId, DeviceFacts] = {}
         self._devices: frozenset[ProviderDeviceId] = frozenset()
         self._devices_changed = asyncio.Event()
@@ -102,7 +106,7 @@ class CloudDirectory:
         """
         identity = identity_of(device)
         facts = self._facts.get(identity)
-        waits = self._provider is not None and (self._provider.required or needs_addresses(own))
+        waits = self._required or (self._provider is not None and needs_addresses(own))
         if facts is None and waits and identity in self._devices:
             raise CloudError(
                 f"device {device.name}: the cloud provider has no facts about it yet; see its log, "
@@ -148,6 +152,7 @@ class CloudDirectory:
     async def _selected(self) -> Provider | None:
         if self._provider is None:
             self._provider = await self._select()
+            self._required = self._provider is not None and self._provider.required
             self._notify(CloudFound(self._provider.name if self._provider else ""))
             if self._provider is None:
                 self._answered.set()

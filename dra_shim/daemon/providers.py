@@ -53,7 +53,9 @@ class NodeProviders:
         self._webhook = Webhook(settings.webhook) if settings.webhook else None
         provider: Provider | None = WebhookProvider(self._webhook) if self._webhook else None
         detection = Detection(Machine(sysfs, labels), settings.hint, provider)
-        self.clouds = CloudDirectory(detection.provider, changed, notify)
+        self.clouds = CloudDirectory(
+            detection.provider, changed, notify, required=provider is not None
+        )
         self._profiles = self._webhook if settings.webhook_has_profiles else None
         self._store = ProfileStore(state.profiles)
         self.providers = Providers(self._store, self.clouds, self._profiles)

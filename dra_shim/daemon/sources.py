@@ -22,7 +22,7 @@ from dra_shim.kubeapi import (
 )
 from dra_shim.kubeapi import UnavailableError as NoAnswerError
 from dra_shim.prepare import ApiUnavailableError, NotYetError
-from dranet_nri.errors import RefusedError
+from dranet_nri.errors import DranetError, RefusedError
 from dranet_nri.model import ObjectRef
 
 ADDRESSES_S: Final = 5.0  # seconds; a scan waits for the addresses
@@ -32,7 +32,7 @@ class ServerSource:
     """Claims, pods and Nodes of an API server: a ClaimSource, a PodSource and an AddressSource."""
 
     def __init__(self, api: ApiClient, *, addresses_s: float = ADDRESSES_S) -> None:
-        """Use this client; a request for addresses of a Node has this timeout in seconds."""
+        """Use this client; a request for a Node has this timeout in seconds."""
         self._api = api
         self._addresses_s = addresses_s
 
@@ -51,6 +51,22 @@ class ServerSource:
             ApiUnavailableError: the server does not answer now, or has no such Node.
             NotYetError: the server refuses; the text names the missing permission.
         """
+        return frozenset(_addresses(await self._node(node)))
+
+    async def labels(self, node: str) -> Mapping[str, str]:
+        """Return the labels of a Node.
+
+        Raises:
+            CloudError: the server does not answer, or has no such Node.
+        """
+        try:
+            document = await self._node(node)
+        except DranetError as error:
+            raise CloudError(str(error)) from error
+        labels = object_at(document, "metadata", "labels")
+        return {str(name): str(value) for name, value in labels.items()}
+
+    async def _node(self, node: str) -> Mapping[str, object]:
         try:
             async with asyncio.timeout(self._addresses_s):
                 document = await self._read(NODE, ObjectRef("", node, ""))
@@ -62,21 +78,7 @@ class ServerSource:
             raise ApiUnavailableError(
                 f"Node {node}: does not exist; check the name of the node (--hostname-override)"
             )
-        return frozenset(_addresses(document))
-
-    async def labels(self, node: str) -> Mapping[str, str]:
-        """Return the labels of a Node.
-
-        Raises:
-            CloudError: the server does not answer, or has no such Node.
-        """
-        try:
-            async with asyncio.timeout(self._addresses_s):
-                document = await self._read(NODE, ObjectRef("", node, ""))
-        except (TimeoutError, RefusedError) as error:
-            raise CloudError(f"get Node {node}: {str(error) or 'no answer in time'}") from error
-        labels = object_at(document, "metadata", "labels")
-        return {str(name): str(value) for name, value in labels.items()}
+        return document
 
     async def _read(self, kind: Kind, ref: ObjectRef) -> Mapping[str, object] | None:
         try:

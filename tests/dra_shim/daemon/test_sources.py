@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dra_shim.cloud.provider import CloudError
 from dra_shim.daemon.sources import ServerSource
 from dra_shim.discovery import AddressSource
 from dra_shim.kubeapi import CLAIM, NODE, POD
@@ -166,5 +167,40 @@ def test_request_for_node_addresses_has_a_timeout() -> None:
             server.fail(NoResponse(), lambda request: "nodes" in request.path)
             with pytest.raises(ApiUnavailableError, match=r"get Node node-1: no answer in 0\.05 s"):
                 await ServerSource(api, addresses_s=0.05).addresses("node-1")
+
+    finish(scenario())
+
+
+# --------------------------------------------------------------------------- the Node's labels
+
+
+def test_labels_are_those_of_the_node() -> None:
+    async def scenario() -> None:
+        async with talking() as (_, api):
+            metadata = {"name": "node-1", "labels": {"zone": "a"}}
+            await api.create(NODE, {"metadata": metadata})
+            assert await ServerSource(api).labels("node-1") == {"zone": "a"}
+
+    finish(scenario())
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 429, 503, 0])
+def test_labels_that_cannot_be_read_are_an_error_of_the_cloud(status: int) -> None:
+    async def scenario() -> None:
+        async with talking() as (server, api):
+            refusal = {"code": status, "message": "not now"}
+            answer = Response(status, refusal) if status else NoResponse()
+            server.fail(answer, lambda request: "nodes" in request.path)
+            with pytest.raises(CloudError, match="get Node node-1: "):
+                await ServerSource(api, addresses_s=0.5).labels("node-1")
+
+    finish(scenario())
+
+
+def test_labels_of_a_missing_node_are_an_error_of_the_cloud() -> None:
+    async def scenario() -> None:
+        async with talking() as (_, api):
+            with pytest.raises(CloudError, match="Node node-9: does not exist"):
+                await ServerSource(api).labels("node-9")
 
     finish(scenario())
