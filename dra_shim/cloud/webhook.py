@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from dra_shim.cel.values import is_semver
 from dra_shim.cloud.metadata import read_body
 from dra_shim.cloud.provider import (
     CloudError,
@@ -26,6 +27,7 @@ from dra_shim.cloud.provider import (
     read_json,
 )
 from dranet_nri.errors import InvalidValueError
+from dranet_nri.inventory.attributes import MAX_STRING_BYTES
 from dranet_nri.model import AttributeValue, ObjectRef, Version
 from dranet_nri.model.api_names import parse_qualified
 
@@ -218,11 +220,12 @@ def _attribute(entry: tuple[str, object]) -> tuple[str, AttributeValue]:
             pass
         case {"int": int(number)} if -_MAX_INTEGER <= number < _MAX_INTEGER:
             return name, number
-        case {"version": str(text)}:
+        case {"version": str(text)} if is_semver(text) and len(text) <= MAX_STRING_BYTES:
             return name, Version(text)
     raise CloudError(
         f'webhook attribute {name}: {value!r}: must be {{"string": …}}, {{"int": …}}, '
-        '{"bool": …} or {"version": …}'
+        '{"bool": …} or {"version": …}, a semantic version such as 1.2.3 of at most '
+        f"{MAX_STRING_BYTES} bytes"
     )
 
 

@@ -28,11 +28,12 @@ NIC = ProviderDeviceId("pci-0000-00-05-0", "eth1", "02:00:00:00:00:01", "0000:00
 NAMED = {"mac_address": NIC.mac, "pci_address": NIC.pci, "name": NIC.name}
 CLAIM = ObjectRef("ai", "nics", "u1")
 HEALTHY = {"GET /health": Reply({"cloudProvider": True, "profileProvider": True})}
+LONGEST_VERSION = f"1.2.3-{'x' * 58}"
 ATTRIBUTES = {
     "x.io/rail": {"string": "r1"},
     "x.io/slot": {"int": 3},
     "x.io/fast": {"bool": True},
-    "x.io/fw": {"version": "1.2.3"},
+    "x.io/fw": {"version": LONGEST_VERSION},
 }
 
 
@@ -62,7 +63,12 @@ def test_webhook_gives_attributes_and_parameters_of_a_device(tmp_path: Path, uni
         facts = call(url, lambda webhook: webhook.facts(NIC))
 
     assert facts == DeviceFacts(
-        (("x.io/rail", "r1"), ("x.io/slot", 3), ("x.io/fast", True), ("x.io/fw", Version("1.2.3"))),
+        (
+            ("x.io/rail", "r1"),
+            ("x.io/slot", 3),
+            ("x.io/fast", True),
+            ("x.io/fw", Version(LONGEST_VERSION)),
+        ),
         {"interface": {"mtu": 4000}},
     )
     assert script.bodies("/GetDeviceAttributes") == [NAMED | {"name": "eth1"}]
@@ -184,6 +190,8 @@ def test_denial_has_the_message_of_the_server() -> None:
         ("x.io/rail", {"int": True}),
         ("x.io/rail", {"int": 2**63}),
         ("x.io/rail", {"string": 3}),
+        ("x.io/fw", {"version": "22.39"}),
+        ("x.io/fw", {"version": f"1.2.3-{'x' * 59}"}),
     ],
 )
 def test_invalid_attribute_is_named_in_the_error(attribute: tuple[str, object]) -> None:
