@@ -91,8 +91,8 @@ class CloudDirectory:
 
     def enriched(self, device: Device) -> Device:
         """Return a device with the known attributes."""
-        facts = self._facts.get(identity_of(device))
-        return enriched(device, facts) if facts else device
+        facts = self._facts.get(identity_of(device), _NO_FACTS)
+        return enriched(device, facts) if facts.attributes else device
 
     def parameters(self, device: Device, own: NetworkConfig) -> tuple[str, Mapping[str, object]]:
         """Return the name of the provider and its parameters for a device.

@@ -3,8 +3,8 @@
 Rules:
 1. An attribute of a cloud never replaces one of the node: selectors on `dra.net/` names decide
    which device is moved.
-2. Strings are cut to the 64 bytes of the API. Cloud attributes are dropped first if a device has
-   more attributes than the API allows.
+2. Strings are cut to the 64 bytes of the API. If a device has more attributes than the API allows,
+   those of DROP_ORDER are dropped first, then the last ones of the cloud.
 """
 
 import json
@@ -19,6 +19,7 @@ from dranet_nri.inventory import MAX_ATTRIBUTES, within_budget
 from dranet_nri.inventory.attributes import truncated
 from dranet_nri.model import AttributeValue, Device, NetworkConfig
 
+_MOST: Final = MAX_ATTRIBUTES - 1  # the capacity of a shared device counts too
 _NO_PARAMETERS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
@@ -206,9 +207,9 @@ def enriched(device: Device, facts: DeviceFacts) -> Device:
         name: truncated(value) if isinstance(value, str) else value
         for name, value in facts.attributes
     }
-    attributes = dict(within_budget(added | own))
-    removable = [name for name in added if name in attributes and name not in own]
-    surplus = max(0, len(attributes) - MAX_ATTRIBUTES)
-    for name in removable[len(removable) - surplus :]:
+    attributes = dict(within_budget(added | own, _MOST))
+    removable = [name for name in reversed(added) if name in attributes and name not in own]
+    surplus = max(0, len(attributes) - _MOST)
+    for name in removable[:surplus]:
         attributes.pop(name)
     return replace(device, attributes=tuple(sorted(attributes.items())))

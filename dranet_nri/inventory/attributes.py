@@ -4,7 +4,8 @@ Rules:
 1. Every string is truncated to 64 bytes, only here: lists at a whole entry, others at a character.
    The API server refuses a slice with a longer string.
 2. A device has at most 32 attributes. Above that, those of DROP_ORDER are dropped in its order.
-   Those of dranet and Kubernetes are not dropped: a device has at most 26 of them.
+   Those of dranet and Kubernetes are not dropped, and not linkSpeed, which is the capacity of a
+   shared device: a device has at most 28 of them.
 3. Lists are sorted, so that an unchanged device is not published again.
 
 Origin: kubernetes-sigs/dranet pkg/apis (names), k8s.io/dynamic-resource-allocation
@@ -32,7 +33,6 @@ DROP_ORDER: Final = (  # those least likely to be selected come first
     "dra.net/ibRate",  # ibRateGbps has the same value
     "dra.net/ibSmLid",
     "dra.net/driver",
-    "dra.net/linkSpeed",
     "dra.net/ibPkeys",
     "dra.net/rdmaPort",
     "dra.net/ibPortState",

@@ -428,7 +428,7 @@ def test_cloud_adds_attributes_and_replaces_none() -> None:
 
 
 def test_device_keeps_its_own_attributes_if_a_cloud_gives_too_many() -> None:
-    own = tuple((f"dra.net/a{index:02}", index) for index in range(30))
+    own = tuple((f"dra.net/a{index:02}", index) for index in range(29))
     given = DeviceFacts(tuple((f"x.io/b{index:02}", index) for index in range(5)))
 
     names = [name for name, _ in enriched(device(*own), given).attributes]

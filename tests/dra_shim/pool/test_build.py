@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from dra_shim.cloud.provider import DeviceFacts, enriched
 from dra_shim.pool import (
     DriverResources,
     Feature,
@@ -16,7 +17,8 @@ from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Ta
 from dra_shim.scheduling.allocator import NamedClaim, PoolSet
 from dra_shim.scheduling.allocator import Pool as Stand
 from dra_shim.scheduling.allocator.capacity import share_of
-from dranet_nri.inventory import HostFacts
+from dranet_nri.component.replace import replace
+from dranet_nri.inventory import MAX_ATTRIBUTES, HostFacts, within_budget
 from dranet_nri.inventory.attributes import DROP_ORDER
 from dranet_nri.model import Device
 from tests.dra_shim.resourceslice.pools import NODE, PF, device, function
@@ -126,6 +128,19 @@ def test_capacity_counts_against_the_attribute_limit() -> None:
 
     assert len(alone.attributes) == 32
     assert (len(shared.attributes), len(shared.capacity)) == (31, 1)
+
+
+@pytest.mark.parametrize("count", [0, 7, 40])
+def test_shared_device_has_its_bandwidth_with_any_number_of_attributes(count: int) -> None:
+    own = {f"dra.net/x{index:02}": index for index in range(26)} | dict.fromkeys(DROP_ORDER, "x")
+    full = device("a", linkSpeed=100_000)
+    full = replace(full, attributes=within_budget(own | dict(full.attributes)))
+    facts = DeviceFacts(tuple((f"x.io/b{index:02}", index) for index in range(count)))
+
+    (shared,) = driver_resources(NODE, [enriched(full, facts)], frozenset({"a"})).devices
+
+    assert [amount.name for amount in shared.capacity] == ["dra.net/bandwidth"]
+    assert len(shared.attributes) == MAX_ATTRIBUTES - 1
 
 
 def test_pf_consumes_the_counters_of_all_its_vfs() -> None:
