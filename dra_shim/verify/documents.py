@@ -33,6 +33,8 @@ PROGRAM_PATH: Final = f"/opt/collectives/{PROGRAM}"
 OTHER_KINDS: Final = frozenset(
     {"ConfigMap", "NetworkPolicy", "ResourceClaimTemplate", "Secret", "ServiceAccount"}
 )
+# RDMA protocol: fabric. The kernel reports none for EFA.
+_FABRICS: Final = {"ib": Fabric.INFINIBAND, "": Fabric.EFA}
 # Volumes with their mounts: the program, and memory for ranks of one pod.
 _VOLUMES: Final = (
     (
@@ -313,9 +315,7 @@ def _nic(name: str, attributes: Document, state: Document) -> ClaimedNic:
     addresses = [cidr.partition("/")[0] for cidr in data.get("ips", [])]
     protocol = attributes.get(f"{DRIVER_NAME}/rdmaProtocol", "")
     rdma = str(attributes.get(f"{DRIVER_NAME}/rdmaDevice", ""))
-    fabric = Fabric.ETHERNET
-    if rdma:
-        fabric = Fabric.INFINIBAND if protocol == "ib" else Fabric.ROCE
+    fabric = _FABRICS.get(protocol, Fabric.ROCE) if rdma else Fabric.ETHERNET
     return ClaimedNic(
         name,
         data.get("interfaceName", ""),

@@ -37,6 +37,9 @@ ATTEMPTS: Final = 3
 RPINGS: Final = "5"
 RPING_S: Final = 20.0  # limit of an attempt; earlier phases have started the shells
 PERFTEST_PORT: Final = 18515  # of the first rail; its server listens on all addresses of the pod
+NO_CONNECTIONS: Final = (
+    "a NIC has RDMA without connections (EFA): measure it with `fi_pingpong -p efa` of libfabric"
+)
 # Runs an rping client until its last ping: about once in some hundred runs it hangs afterwards,
 # because librdmacm destroys the connection while another thread handles its end.
 UNTIL_PINGED: Final = """
@@ -265,6 +268,9 @@ class PairChecks:
 
     def _verbs(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         if not (source.nic.rdma and target.nic.rdma):
+            return
+        if Fabric.EFA in (source.nic.fabric, target.nic.fabric):
+            yield _skipped("rdma", source, target, NO_CONNECTIONS)
             return
         if None in (source.gid, target.gid):
             yield _skipped("rdma", source, target, "an RDMA device has no usable GID")

@@ -7,8 +7,9 @@ from typing import Protocol
 
 
 class Fabric(StrEnum):
-    """Kind of network of a NIC."""
+    """Kind of network of a NIC; EFA has RDMA without the connections that perftest needs."""
 
+    EFA = "efa"
     ETHERNET = "ethernet"
     ROCE = "roce"
     INFINIBAND = "infiniband"

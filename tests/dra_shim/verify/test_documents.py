@@ -6,7 +6,7 @@ import pytest
 
 from dra_shim.resourceapi import parse_document
 from dra_shim.verify.documents import Document, PodRequirements, template_document, worker_of
-from dra_shim.verify.types import WorkerPod
+from dra_shim.verify.types import Fabric, WorkerPod
 
 STANDARD = "resource.kubernetes.io"
 NVIDIA, AMD = "gpu.nvidia.com", "gpu.amd.com"
@@ -85,6 +85,21 @@ def test_numa_node_of_a_gpu_is_that_of_its_place(
     nic: Document, gpu: tuple[str, Document], found: tuple[int, ...]
 ) -> None:
     assert worker_with(nic, gpu).gpu_numa_nodes == found
+
+
+@pytest.mark.parametrize(
+    ("protocol", "fabric"),
+    [
+        pytest.param({}, Fabric.EFA, id="none"),
+        pytest.param({"rdmaProtocol": {"string": "roce"}}, Fabric.ROCE, id="roce"),
+        pytest.param({"rdmaProtocol": {"string": "ib"}}, Fabric.INFINIBAND, id="ib"),
+    ],
+)
+def test_fabric_is_that_of_the_rdma_protocol(protocol: Document, fabric: Fabric) -> None:
+    (nic,) = worker_with({"rdmaDevice": {"string": "mlx5_0"}, **protocol}).nics
+
+    assert nic.fabric is fabric
+    assert worker_with(protocol).nics[0].fabric is Fabric.ETHERNET
 
 
 def test_devices_of_slices_in_v1beta1_are_read() -> None:

@@ -316,6 +316,37 @@ def test_infiniband_and_ethernet_are_not_compared() -> None:
     assert (line.outcome, line.check) == (Outcome.NOT_MEASURED, "reach")
 
 
+EFA = """
+memlock unlimited
+rdma rdmap0 4: ACTIVE 100 Gb/sec (4X EDR)
+gid rdmap0 0 fe80:0000:0000:0000:0c96:feff:fee8:a3f5 IB/RoCE v1
+end
+"""
+
+
+class Datagrams:
+    """A runner whose pods have an EFA, on which no connection can be made."""
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Return the facts, or the error of perftest."""
+        if FACTS_SCRIPT in command:
+            return CommandResult(0, EFA, "")
+        return CommandResult(1, "", "Couldn't create QP")
+
+
+def test_connections_of_efa_are_not_measured() -> None:
+    nic = ClaimedNic("nic0", "", "", "rdmap0", Fabric.EFA)
+    pods = [WorkerPod(f"verify-{n}", f"node-{n}", f"10.0.0.{n}", (nic,)) for n in range(2)]
+
+    lines = measure(pods, Datagrams(), MeasurementPlan(NO_THRESHOLDS), progress=lambda text: None)
+
+    assert not [line for line in lines if line.outcome is Outcome.FAILED]
+    assert {(line.check, line.outcome) for line in lines if line.target} == {
+        ("rdma", Outcome.NOT_MEASURED)
+    }
+    assert any("`fi_pingpong -p efa`" in text for text in as_text(lines, verbose=False))
+
+
 @dataclass(frozen=True)
 class BareImage:
     """A runner whose image has no iperf3 and no programs for RDMA."""
