@@ -8,8 +8,9 @@ from typing import Any, Final
 import yaml
 
 from dra_shim.verify.types import ClaimedNic, Fabric, WorkerPod
+from dranet_nri.config import ConfigEntry, ConfigSource, select_config
 from dranet_nri.errors import ConfigError
-from dranet_nri.model import DRIVER_NAME
+from dranet_nri.model import DRIVER_NAME, Addressing
 
 Document = dict[str, Any]
 API: Final = "resource.k8s.io/v1"
@@ -232,14 +233,16 @@ def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> Wor
     by_device = dict(_devices(slices))
     nodes_of_place = _numa_nodes_of_places(slices, pod["spec"]["nodeName"])
     status = claim.get("status", {})
-    results = status.get("allocation", {}).get("devices", {}).get("results", [])
+    allocated = status.get("allocation", {}).get("devices", {})
+    configs = list(_configs(allocated.get("config", [])))
     states = {_key(state): state for state in status.get("devices", [])}
     nics: list[ClaimedNic] = []
     gpu_numa_nodes: list[int] = []
-    for result in results:
+    for result in allocated.get("results", []):
         attributes = by_device.get(_key(result), {})
         if result["driver"] == DRIVER_NAME:
-            nics.append(_nic(result["device"], attributes, states.get(_key(result), {})))
+            mtu = _mtu(configs, result.get("request", ""), attributes)
+            nics.append(_nic(result["device"], attributes, states.get(_key(result), {}), mtu))
         else:
             gpu_numa_nodes += _gpu_numa_nodes(result["driver"], attributes, nodes_of_place)
     return WorkerPod(
@@ -310,7 +313,30 @@ def _gpu_numa_nodes(
     return nodes if len(nodes) == 1 else set()
 
 
-def _nic(name: str, attributes: Document, state: Document) -> ClaimedNic:
+def _configs(entries: Sequence[Document]) -> Iterator[ConfigEntry]:
+    """Yield the parameters of class and claim for this driver."""
+    for entry in entries:
+        opaque = entry.get("opaque", {})
+        if opaque.get("driver") == DRIVER_NAME:
+            requests = tuple(entry.get("requests", ()))
+            source = ConfigSource(entry["source"])
+            yield ConfigEntry(source, DRIVER_NAME, opaque["parameters"], requests)
+
+
+def _mtu(configs: Sequence[ConfigEntry], request: str, attributes: Document) -> int:
+    """Return the MTU of a NIC by claim or slice, 0 if a DHCP server may set it."""
+    try:
+        interface = select_config(configs, request).interface
+    except ConfigError:  # the driver on the node has another version
+        return 0
+    if interface.mtu is not None:
+        return interface.mtu
+    if interface.addressing is Addressing.DHCP:
+        return 0
+    return int(attributes.get(f"{DRIVER_NAME}/mtu", 0))
+
+
+def _nic(name: str, attributes: Document, state: Document, mtu: int) -> ClaimedNic:
     data = state.get("networkData", {})
     addresses = [cidr.partition("/")[0] for cidr in data.get("ips", [])]
     protocol = attributes.get(f"{DRIVER_NAME}/rdmaProtocol", "")
@@ -322,7 +348,7 @@ def _nic(name: str, attributes: Document, state: Document) -> ClaimedNic:
         next((text for text in addresses if not text.startswith("fe80:")), ""),
         rdma,
         fabric,
-        int(attributes.get(f"{DRIVER_NAME}/mtu", 0)),
+        mtu,
         _numa_node(DRIVER_NAME, attributes),
         _card(name, attributes),
     )

@@ -33,7 +33,7 @@ class ClaimedNic:
         address: first address in the pod, without prefix length; "" if there is none.
         rdma: RDMA device, "" if there is none.
         fabric: kind of its network.
-        mtu: MTU by claim or slice, 0 if unknown.
+        mtu: MTU by the parameters of the claim, else by the slice, 0 if unknown.
         numa_node: NUMA node, -1 if unknown.
         card: identity of the card, which several NICs of the node may share.
     """

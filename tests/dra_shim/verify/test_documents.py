@@ -102,6 +102,40 @@ def test_fabric_is_that_of_the_rdma_protocol(protocol: Document, fabric: Fabric)
     assert worker_with(protocol).nics[0].fabric is Fabric.ETHERNET
 
 
+@pytest.mark.parametrize(
+    ("interfaces", "mtu"),
+    [
+        pytest.param([], 1500, id="slice"),
+        pytest.param([{"mtu": 9000}], 9000, id="class"),
+        pytest.param([{"mtu": 9000}, {"mtu": 4000}], 4000, id="claim after class"),
+        pytest.param([{"addressing": "DHCP"}], 0, id="DHCP server"),
+        pytest.param([{"addressing": "DHCP", "mtu": 9000}], 9000, id="DHCP and class"),
+        pytest.param([{"mtu": 9000, "ofANewerDriver": 1}], 0, id="unknown field"),
+    ],
+)
+def test_mtu_is_that_of_the_parameters_or_of_the_slice(
+    interfaces: list[Document], mtu: int
+) -> None:
+    config = [
+        {"source": source, "opaque": {"driver": "dra.net", "parameters": {"interface": interface}}}
+        for source, interface in zip(["FromClass", "FromClaim"], interfaces, strict=False)
+    ]
+    others = [
+        {"source": "FromClass", "opaque": {"driver": NVIDIA, "parameters": {"kind": "GpuConfig"}}},
+        {
+            "source": "FromClaim",
+            "requests": ["other"],
+            "opaque": {"driver": "dra.net", "parameters": {"interface": {"mtu": 1400}}},
+        },
+    ]
+    allocated = {"results": [RESULT | {"request": "nic"}], "config": [*config, *others]}
+    claim = {"status": {"allocation": {"devices": allocated}}}
+
+    (nic,) = worker_of(POD, claim, [slice_of("dra.net", "a", {"mtu": {"int": 1500}})]).nics
+
+    assert nic.mtu == mtu
+
+
 def test_devices_of_slices_in_v1beta1_are_read() -> None:
     found = slice_of("dra.net", "a", {"rdmaDevice": {"string": "mlx5_0"}})
     (device,) = found["spec"]["devices"]
