@@ -187,7 +187,7 @@ def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
 
 
 def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
-    """Return the route, "" if the kernel derived it from an address, or for a cache entry.
+    """Return the route, "" if the kernel derived it from an address, or it is cached or expired.
 
     For a route that cannot be restored exactly, return a text.
     """
@@ -204,7 +204,9 @@ def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
     expires = 0
     if family == AF_INET6 and RTA_CACHEINFO in attrs:
         (ticks,) = fixed(_EXPIRES, attrs[RTA_CACHEINFO])
-        expires = max(0, ticks) // USER_HZ
+        expires = ticks // USER_HZ
+        if ticks and expires <= 0:  # the kernel keeps expired routes for up to 30 s
+            return ""
     mtu, metrics = _metrics(attrs[RTA_METRICS]) if RTA_METRICS in attrs else (0, "")
     return Route(
         destination=destination,

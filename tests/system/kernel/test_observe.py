@@ -3,6 +3,7 @@
 import os
 import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -204,6 +205,21 @@ def test_route_with_a_source_prefix_is_reported_as_unrestorable(
     assert host.routes == ()
     (reported,) = host.unrestorable
     assert reported.endswith("which has a source prefix of 64 bits")
+
+
+def test_expired_route_is_omitted(machine: Machine, session: Session) -> None:
+    route = "2001:db8:9::/48", "dev", "eth1"
+    machine.ip("link", "set", "eth1", "up")
+    machine.ip("-6", "route", "add", *route, "expires", "1")
+    time.sleep(0.1)  # less than a second is left: 0 would mean that the route does not expire
+    ending = session.observe(KEY, "net1").host
+    time.sleep(1.2)
+    expired = session.observe(KEY, "net1").host
+    machine.ip("-6", "route", "del", *route)  # the kernel still had it
+
+    assert ending is not None
+    assert expired is not None
+    assert (ending.routes, expired.routes) == ((), ())
 
 
 def test_ipv4_route_through_an_ipv6_gateway_is_read(machine: Machine, session: Session) -> None:
