@@ -3,6 +3,7 @@
 Rules:
 1. An event has the ifindex of its link only. It needs no privilege.
 2. Of routes only default routes count: a BGP node may have hundreds of thousands of others.
+3. Of filters only BPF classifiers count: Open vSwitch adds a flower filter for each offloaded flow.
 """
 
 import socket
@@ -12,7 +13,7 @@ from enum import Enum, auto
 from struct import Struct
 from typing import Final
 
-from dranet_nri.linux.netlink.codec import fixed
+from dranet_nri.linux.netlink.codec import attributes, fixed, text
 from dranet_nri.linux.netlink.multicast import EventSource, open_member
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE
 from dranet_nri.linux.netlink.socket import NetlinkMessage
@@ -23,7 +24,8 @@ _LABEL: Final = "network events"
 # RTNLGRP_LINK, TC, IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE, IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE, NEXTHOP
 # (linux/rtnetlink.h)
 _GROUPS: Final = (1, 4, 5, 7, 8, 9, 11, 19, 32)
-_OF_LINK: Final = Struct("=4xI")  # ifinfomsg, ifaddrmsg and tcmsg have the ifindex at one offset
+_OF_LINK: Final = Struct("=4xi")  # ifinfomsg, ifaddrmsg and tcmsg have the ifindex at one offset
+_TCMSG_SIZE: Final = 20  # struct tcmsg
 _ROUTE: Final = Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, …, type, flags
 
 
@@ -34,7 +36,7 @@ class NetEventKind(Enum):
     ADDRESS = auto()
     FILTER = auto()  # a qdisc or a filter on one
     ROUTE = auto()  # a default route, a nexthop object, or a policy rule
-    LOST = auto()  # events were dropped: read everything
+    LOST = auto()  # events were dropped, or one has no ifindex: read everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ _KINDS: Final = {  # RTM_NEW… and RTM_DEL… of each
     105: NetEventKind.ROUTE,
 }
 _ROUTES: Final = frozenset({24, 25})
+_FILTERS: Final = frozenset({44, 45})
 
 
 class NetEvents(EventSource[NetEvent]):
@@ -88,10 +91,15 @@ def open_events() -> NetEvents:
 def _event(message: NetlinkMessage) -> Iterator[NetEvent]:
     """Yield the event of a message, if it is relevant."""
     kind = _KINDS.get(message.kind)
-    if kind is None:
+    if kind is None or (message.kind in _FILTERS and not _is_bpf(message.body)):
         return
     if kind is not NetEventKind.ROUTE:
         (index,) = fixed(_OF_LINK, message.body)
-        yield NetEvent(kind, index)
+        # A filter on a block that links share has TCM_IFINDEX_MAGIC_BLOCK, which is -1.
+        yield NetEvent(kind, index) if index > 0 else NetEvent(NetEventKind.LOST)
     elif message.kind not in _ROUTES or not fixed(_ROUTE, message.body)[1]:
         yield NetEvent(kind)
+
+
+def _is_bpf(body: bytes) -> bool:
+    return text(attributes(body, _TCMSG_SIZE).get(1)) == "bpf"  # TCA_KIND

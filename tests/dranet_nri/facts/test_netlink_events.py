@@ -15,6 +15,7 @@ from dranet_nri.facts.netlink_events import NetEvent, NetEventKind, NetEvents
 
 LOST = NetEvent(NetEventKind.LOST)
 ROUTE = NetEvent(NetEventKind.ROUTE)
+SHARED_BLOCK = -1  # TCM_IFINDEX_MAGIC_BLOCK
 
 
 class Queue:
@@ -52,6 +53,13 @@ def of_link(kind: int, index: int) -> bytes:
     return message(kind, pack("=BxHiII", 0, 0, index, 0, 0))
 
 
+def filter_(kind: int, index: int, classifier: str) -> bytes:
+    """Return a message about a filter with a classifier of that kind."""
+    name = classifier.encode() + b"\0"
+    attribute = pack("=HH", 4 + len(name), 1) + name
+    return message(kind, pack("=BxHiIII", 0, 0, index, 0, 0, 0) + attribute)
+
+
 def route(kind: int, prefix: int) -> bytes:
     """Return a message about a route with a prefix of that length."""
     return message(kind, pack("=BBBBBBBBI", 2, prefix, 0, 0, 254, 0, 0, 1, 0))
@@ -66,8 +74,10 @@ def route(kind: int, prefix: int) -> bytes:
         (of_link(21, 7), NetEvent(NetEventKind.ADDRESS, 7)),
         (of_link(36, 7), NetEvent(NetEventKind.FILTER, 7)),
         (of_link(37, 7), NetEvent(NetEventKind.FILTER, 7)),
-        (of_link(44, 7), NetEvent(NetEventKind.FILTER, 7)),
-        (of_link(45, 7), NetEvent(NetEventKind.FILTER, 7)),
+        (filter_(44, 7, "bpf"), NetEvent(NetEventKind.FILTER, 7)),
+        (filter_(45, 7, "bpf"), NetEvent(NetEventKind.FILTER, 7)),
+        (filter_(44, SHARED_BLOCK, "bpf"), LOST),
+        (filter_(45, SHARED_BLOCK, "bpf"), LOST),
         (route(24, 0), ROUTE),
         (route(25, 0), ROUTE),
         (message(104, b""), ROUTE),
@@ -80,7 +90,13 @@ def test_message_is_decoded_into_an_event(data: bytes, event: NetEvent) -> None:
     assert Queue(data).events() == [event]
 
 
-@pytest.mark.parametrize("data", [route(24, 24), route(25, 1), of_link(28, 7), of_link(80, 7)])
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(route(24, 24), route(25, 1), of_link(28, 7), of_link(80, 7)),
+        *(filter_(44, 7, "flower"), filter_(45, SHARED_BLOCK, "flower")),
+    ],
+)
 def test_message_that_changes_no_device_is_ignored(data: bytes) -> None:
     assert Queue(data).events() == []
 

@@ -25,6 +25,7 @@ XDP: Final = 6  # BPF_PROG_TYPE_XDP
 TCX_INGRESS: Final = 46
 TCX_EGRESS: Final = 47
 CLSACT_INGRESS: Final = 0xFFFFFFF2
+TCM_IFINDEX_MAGIC_BLOCK: Final = -1
 ETH_P_ALL: Final = 0x0003
 GO_ON: Final = -1  # TCX_NEXT: what runs after it decides
 _MOST: Final = 120  # bytes of union bpf_attr that we fill in
@@ -58,12 +59,21 @@ def hold_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> int:
 
 def attach_filter(link: str, name: str) -> None:
     """Attach an ingress tc filter of that name to a link of this thread's namespace."""
-    program = load(SCHED_CLS, GO_ON)
     with IPRoute() as ip:
         index = ip.link_lookup(ifname=link)[0]
         ip.tc("add", "clsact", index)
-        what = {"fd": program, "name": name, "parent": CLSACT_INGRESS, "protocol": ETH_P_ALL}
-        ip.tc("add-filter", "bpf", index, **what)
+        _add_filter(ip, index, CLSACT_INGRESS, name)
+
+
+def attach_to_block(block: int, name: str) -> None:
+    """Attach a tc filter of that name to a block that links of this thread's namespace share."""
+    with IPRoute() as ip:
+        _add_filter(ip, TCM_IFINDEX_MAGIC_BLOCK, block, name)
+
+
+def _add_filter(ip: IPRoute, index: int, parent: int, name: str) -> None:
+    program = load(SCHED_CLS, GO_ON)
+    ip.tc("add-filter", "bpf", index, fd=program, name=name, parent=parent, protocol=ETH_P_ALL)
     os.close(program)
 
 

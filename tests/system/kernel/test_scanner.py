@@ -14,6 +14,7 @@ from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import Link
 from tests.capability import lacking
+from tests.system.kernel import bpf
 from tests.system.kernel.namespaces import open_netns
 
 Scans = Callable[..., tuple[HostFacts, HostFacts]]
@@ -120,3 +121,30 @@ def test_changed_master_address_and_name_are_read(scans: Scans) -> None:
     assert link(again, "nic0").master == link(again, "br0").index
     (far,) = (netdev for netdev in again.netdevs if netdev.link.name == "far1")
     assert [address.cidr for address in far.addresses] == ["192.0.2.5/24"]
+
+
+def test_filters_of_a_shared_block_are_read() -> None:
+    if not shutil.which("tc"):
+        lacking("the tc command", "install iproute2")
+
+    def names(facts: HostFacts) -> dict[str, tuple[str, ...]]:
+        return {netdev.link.name: netdev.tc_filters for netdev in facts.netdevs}
+
+    def inside() -> None:
+        for command in (f"ip {PAIR}", "tc qdisc add dev nic0 ingress_block 22 clsact"):
+            subprocess.run(command.split(), check=True, capture_output=True)
+        scanner = Scanner()
+        with closing(open_events()) as events:
+            scanner.scan(whole=True)
+            bpf.attach_to_block(22, "count_packets")
+            assert scanner.invalidate(events.pending())
+            added = names(scanner.scan(whole=False))
+            subprocess.run(["tc", "filter", "del", "block", "22"], check=True, capture_output=True)
+            assert scanner.invalidate(events.pending())
+            removed = names(scanner.scan(whole=False))
+
+        assert (added["nic0"], added["far0"]) == (("count_packets",), ())
+        assert removed["nic0"] == ()
+
+    with open_netns() as nsfd:
+        run_inside(nsfd, inside)
