@@ -4,14 +4,16 @@ Rules:
 1. Hardware is renamed in the pod, before the move: with a rename in the move message, udev gets the
    pod's name. A virtual device is renamed by the move message: after a restart between two messages
    the plugin could not find it.
-2. A plan does not delete state that others added on the host: addresses, routes and other state of
+2. The move message has no settings: if the kernel refuses one, it is undone, and the device stays
+   in the pod. They are set on the host, where a refusal does not stop the rest.
+3. A plan does not delete state that others added on the host: addresses, routes and other state of
    the link there. State that a move keeps (MTU, MAC, flags, group, XDP and TCX programs) is set
    from the snapshot; so are altnames that it has in the pod. On the host, those of the claim are
    deleted. TCX programs of the pod are read on the host, while the link is down: a read in the pod
    needs a thread.
-3. If its name is in use, the device gets a temporary one until its own is free. It keeps no other
+4. If its name is in use, the device gets a temporary one until its own is free. It keeps no other
    name: two links that the kernel recreated may each have the other's name.
-4. Expired addresses are not restored, and neither are routes that need them.
+5. Expired addresses are not restored, and neither are routes that need them.
 """
 
 from collections.abc import Sequence
@@ -37,9 +39,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.diff import (
     detach_new_xdp,
-    difference,
     drop_altnames,
-    link_with,
     missing_addresses,
     plan_settings,
     set_down_state,
@@ -120,22 +120,26 @@ def plan_restore(desired: RestoreTarget, snapshot: LinkState, observed: Observed
     dropped = drop_altnames(Ns.POD, link, name, observed.taken_host_names | extra)
     removed = {name, *observed.taken_host_names, *extra}
     kept_altnames = tuple(altname for altname in link.altnames if altname not in removed)
-    moved = replace(link, name=name, up=False, altnames=kept_altnames, xdp=snapshot.link.xdp)
-    settings = difference(settings_of(snapshot.link), link)
-    if settings.ipoib is not None:
-        settings = replace(settings, mtu=None, ipoib=None)  # set on the host: may be refused
+    moved = replace(
+        link,
+        name=name,
+        up=False,
+        altnames=kept_altnames,
+        flags=snapshot.link.flags,
+        xdp=snapshot.link.xdp,
+    )
     rename: Plan = ()
     if link.parent and link.name != name and name not in observed.taken_pod_names:
         rename = (RenameLink(Ns.POD, link.index, name),)
-    on_host = LinkState(link_with(moved, settings), ethtool=observed.pod.ethtool, tcx=before.tcx)
+    on_host = LinkState(moved, ethtool=observed.pod.ethtool, tcx=before.tcx)
     after = _restore(before, on_host, observed)
     return (
         *dropped,
         *((SetDown(Ns.POD, link.index),) if link.up else ()),
         *detach_new_xdp(Ns.POD, snapshot.link, link),  # before the MTU, which a program may limit
         *rename,
-        *_flags_before_move(name if rename else link.name, settings),
-        MoveLink(Ns.POD, link.index, Ns.HOST, name, replace(settings, flags=None)),
+        *_flags_before_move(name if rename else link.name, snapshot.link, link),
+        MoveLink(Ns.POD, link.index, Ns.HOST, name),
         *(() if before.tcx is None else (DetachTcx(Ns.HOST, name, before.tcx),)),
         *_attach_tcx(name, before.tcx or (), ()),
         *after,
@@ -153,15 +157,15 @@ def _attach_tcx(name: str, before: Sequence[TcxProgram], now: Sequence[TcxProgra
     return tuple(AttachTcx(Ns.HOST, name, program) for program in missing)
 
 
-def _flags_before_move(name: str, settings: LinkSettings) -> Plan:
+def _flags_before_move(name: str, snapshot: Link, link: Link) -> Plan:
     """Return the operation that sets flags before the move.
 
     For a link that arrives with NOARP, the kernel permanently disables duplicate address detection
     (ipv6_add_dev, net/ipv6/addrconf.c).
     """
-    if settings.flags is None:
+    if snapshot.flags in {None, link.flags}:
         return ()
-    return (SetLink(Ns.POD, name, LinkSettings(flags=settings.flags)),)
+    return (SetLink(Ns.POD, name, LinkSettings(flags=snapshot.flags)),)
 
 
 def _refuse_namesake(snapshot: Link, observed: Observed) -> None:

@@ -55,9 +55,11 @@ def test_restore_operations_have_a_fixed_order() -> None:
     assert ops[:3] == (
         SetDown(Ns.POD, 9),
         RenameLink(Ns.POD, 9, "eth1"),
-        MoveLink(Ns.POD, 9, Ns.HOST, "eth1", LinkSettings(mtu=1500, alias="")),
+        MoveLink(Ns.POD, 9, Ns.HOST, "eth1"),
     )
     assert ops[3:] == (
+        SetLink(Ns.HOST, "eth1", LinkSettings(alias="")),
+        SetLink(Ns.HOST, "eth1", LinkSettings(mtu=1500)),
         AddAltname(Ns.HOST, "eth1", "enp138s0"),
         SetMaster(Ns.HOST, "eth1", "br0"),
         SetSysctl(Ns.HOST, "eth1", Sysctl("ipv4", "rp_filter", "2")),
@@ -104,14 +106,16 @@ def test_link_settings_changed_by_the_pod_are_reset() -> None:
 
     ops = make_plan(RestoreTarget(snapshot), away(LinkState(left)))
 
-    assert ops[:5] == (
+    assert ops[:7] == (
         DelAltname(Ns.POD, 7, "mine"),
         SetDown(Ns.POD, 7),
         DetachXdp(Ns.POD, 7, XdpMode.GENERIC),  # it may be what forbids a larger MTU
         SetLink(Ns.POD, "eth1", LinkSettings(flags=0x1000)),
-        MoveLink(Ns.POD, 7, Ns.HOST, "eth1", LinkSettings(mtu=1500, group=7)),
+        MoveLink(Ns.POD, 7, Ns.HOST, "eth1"),
+        SetLink(Ns.HOST, "eth1", LinkSettings(group=7)),
+        SetLink(Ns.HOST, "eth1", LinkSettings(mtu=1500)),
     )
-    assert kinds(ops[5:]) == [AddAddress, SetUp]
+    assert kinds(ops[7:]) == [AddAddress, SetUp]
 
 
 def test_restore_on_the_host_removes_programs_and_keeps_altnames() -> None:

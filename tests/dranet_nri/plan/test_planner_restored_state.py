@@ -217,8 +217,12 @@ def test_ipoib_mode_changed_by_the_pod_does_not_prevent_the_move() -> None:
     ops = make_plan(RestoreTarget(IB), Observed(pod=there, taken_host_names=HOST_NAMES))
 
     (moved,) = (op for op in ops if isinstance(op, MoveLink))
-    assert moved.settings == LinkSettings(txqlen=1000)
-    assert ops[-3:-1] == (on_eth1(LinkSettings(ipoib=CONNECTED)), on_eth1(LinkSettings(mtu=65520)))
+    assert moved.settings == LinkSettings()
+    assert ops[-4:-1] == (
+        on_eth1(LinkSettings(txqlen=1000)),
+        on_eth1(LinkSettings(ipoib=CONNECTED)),
+        on_eth1(LinkSettings(mtu=65520)),
+    )
 
 
 def test_ipoib_mode_unknown_in_the_snapshot_is_unchanged() -> None:

@@ -1,11 +1,19 @@
 """Limit of restore tries: rejected settings are given up, neither never nor too early."""
 
+from dataclasses import replace
 from errno import EBUSY, EINVAL, ENETUNREACH
 
 import pytest
 
 from dranet_nri.errors import AttachError
-from dranet_nri.model import DETACH_FAILED, RESTORE_FAILED, NetworkConfig, Phase, RouteConfig
+from dranet_nri.model import (
+    DETACH_FAILED,
+    RESTORE_FAILED,
+    InterfaceConfig,
+    NetworkConfig,
+    Phase,
+    RouteConfig,
+)
 from dranet_nri.plan.ops import AddRoute, MoveLink, SetSysctl
 from dranet_nri.plan.retry import MAX_RESTORE_TRIES
 from tests.dranet_nri.attach.execution.node import DATA, Node, claim, failure_of, given, pci
@@ -82,6 +90,21 @@ def test_nic_is_returned_without_a_sysctl_that_the_kernel_rejects(node: Node) ->
     assert record.failure is not None
     assert "EINVAL" in record.failure.message
     assert record.failure.message.endswith("restored without it")
+
+
+def test_refused_mtu_does_not_keep_the_nic_in_the_pod(node: Node) -> None:
+    node.attach((claim(DATA, given(pci(2), NetworkConfig(InterfaceConfig(mtu=1400)))),))
+    inside = node.kernel.space(node.netns).named("arrange", "eth2")
+    inside.link = replace(inside.link, max_mtu=1450)  # that of the host was 1500
+
+    assert_given_back_after_all_tries(node)
+
+    state = node.kernel.state("eth2")
+    assert state is not None
+    assert (state.link.up, state.link.mtu, len(state.routes)) == (True, 1400, 2)
+    message = failure_of(node).message
+    assert "set mtu 1500 on eth2 in host: EINVAL" in message
+    assert "restored without it" in message
 
 
 def test_nic_in_the_pod_is_never_given_up_by_the_restore_limit(
