@@ -137,8 +137,8 @@ def plan_restore(desired: RestoreTarget, snapshot: LinkState, observed: Observed
         *dropped,
         *((SetDown(Ns.POD, link.index),) if link.up else ()),
         *detach_new_xdp(Ns.POD, snapshot.link, link),  # before the MTU, which a program may limit
+        *_flags_before_move(snapshot.link, link),
         *rename,
-        *_flags_before_move(name if rename else link.name, snapshot.link, link),
         MoveLink(Ns.POD, link.index, Ns.HOST, name),
         *(() if before.tcx is None else (DetachTcx(Ns.HOST, name, before.tcx),)),
         *_attach_tcx(name, before.tcx or (), ()),
@@ -157,7 +157,7 @@ def _attach_tcx(name: str, before: Sequence[TcxProgram], now: Sequence[TcxProgra
     return tuple(AttachTcx(Ns.HOST, name, program) for program in missing)
 
 
-def _flags_before_move(name: str, snapshot: Link, link: Link) -> Plan:
+def _flags_before_move(snapshot: Link, link: Link) -> Plan:
     """Return the operation that sets flags before the move.
 
     For a link that arrives with NOARP, the kernel permanently disables duplicate address detection
@@ -165,7 +165,7 @@ def _flags_before_move(name: str, snapshot: Link, link: Link) -> Plan:
     """
     if snapshot.flags in {None, link.flags}:
         return ()
-    return (SetLink(Ns.POD, name, LinkSettings(flags=snapshot.flags)),)
+    return (SetLink(Ns.POD, link.name, LinkSettings(flags=snapshot.flags)),)
 
 
 def _refuse_namesake(snapshot: Link, observed: Observed) -> None:

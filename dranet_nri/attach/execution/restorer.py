@@ -2,6 +2,8 @@
 
 Rules:
 1. A setting that cannot be restored blocks neither the rest of the device nor other devices.
+   After a refused move, or rename on the host, the rest waits for the next try: its operations
+   address the link by name, and another link may have that name now.
 2. All devices of a claim are moved before one is verified: a route may need several of them.
 """
 
@@ -13,9 +15,9 @@ from typing import Final, TypeVar
 from dranet_nri.attach.leases import release_lease
 from dranet_nri.attach.observation import observe
 from dranet_nri.errors import KernelError
-from dranet_nri.model import AttachedDevice, Attachment
+from dranet_nri.model import AttachedDevice, Attachment, Ns
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.ops import Op
+from dranet_nri.plan.ops import MoveLink, Op, RenameLink
 from dranet_nri.plan.planner import is_incomplete, make_plan
 from dranet_nri.plan.refusals import described
 from dranet_nri.plan.restore import RestoreTarget
@@ -93,7 +95,7 @@ class Restorer:
         """Run the restore plan, and further ones while a plan is incomplete.
 
         Returns:
-            The operations that the kernel refused, which do not stop the others.
+            The operations that the kernel refused.
         """
         release_lease(session, device)
         failed: Refused = []
@@ -110,7 +112,14 @@ class Restorer:
                     session.apply(op)
                 except KernelError as error:
                     failed.append((op, error))
+                    if _sets_host_name(op):
+                        break
         return failed
+
+
+def _sets_host_name(op: Op) -> bool:
+    """Whether the operation sets the name on the host that later operations use."""
+    return isinstance(op, MoveLink) or (isinstance(op, RenameLink) and op.ns is Ns.HOST)
 
 
 def _result_of(device: AttachedDevice, work: Callable[[], T]) -> T | RestoreResult:

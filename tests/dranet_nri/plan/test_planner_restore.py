@@ -118,6 +118,19 @@ def test_link_settings_changed_by_the_pod_are_reset() -> None:
     assert kinds(ops[7:]) == [AddAddress, SetUp]
 
 
+def test_flags_are_set_under_the_name_in_the_pod() -> None:
+    own = replace(NIC, flags=0x1000, altnames=(), up=False)
+    left = replace(own, flags=0x100, name="net1")
+
+    ops = make_plan(RestoreTarget(replace(PLAIN, link=own)), away(LinkState(left)))
+
+    assert ops[:3] == (
+        SetLink(Ns.POD, "net1", LinkSettings(flags=0x1000)),
+        RenameLink(Ns.POD, 7, "eth1"),  # the rest of the plan does not need it
+        MoveLink(Ns.POD, 7, Ns.HOST, "eth1"),
+    )
+
+
 def test_restore_on_the_host_removes_programs_and_keeps_altnames() -> None:
     own = replace(NIC, xdp=(NATIVE,))
     left = replace(own, xdp=(replace(NATIVE, id=9), GENERIC), altnames=("enp138s0", "udev"))

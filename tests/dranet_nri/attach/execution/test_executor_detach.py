@@ -19,7 +19,7 @@ from dranet_nri.model import (
     TcxProgram,
     TcxSide,
 )
-from dranet_nri.plan.ops import AddAddress, MoveLink, Op
+from dranet_nri.plan.ops import AddAddress, MoveLink, Op, RenameLink
 from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx
 from tests.dranet_nri.attach.execution.journal import Crash
 from tests.dranet_nri.attach.execution.node import (
@@ -334,6 +334,46 @@ def test_c20_virtual_device_renamed_by_a_daemon_is_not_reported_as_gone(
         found = node.kernel.space().named("administrator", "enp9s0")
         found.link = replace(found.link, name="dummy0", index=own.link.index)
     node.retry()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()
+
+
+@pytest.mark.parametrize("refused", [MoveLink, RenameLink])
+def test_link_that_takes_the_name_during_a_restore_is_not_configured(
+    node: Node, monkeypatch: pytest.MonkeyPatch, refused: type[Op]
+) -> None:
+    node.attach((claim(DATA, given(pci(2))),))
+    if refused is RenameLink:
+        node.kernel.add_link("eth2", parent="0000:77:00.0")
+        node.detach()  # it gets a temporary name
+        node.kernel.remove_link("eth2")
+    apply = FakeKernel.do
+
+    def apply_after_a_daemon(kernel: FakeKernel, op: Op, netns: NetnsId | None) -> None:
+        if isinstance(op, refused):
+            kernel.add_link("eth2", up=False)
+        apply(kernel, op, netns)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeKernel, "do", apply_after_a_daemon)
+        node.detach()
+
+    other = node.kernel.state("eth2")
+    assert other is not None
+    assert (other.link.up, other.addresses, other.routes) == (False, (), ())
+    assert "EEXIST" in failure_of(node).message
+    node.kernel.remove_link("eth2")
+    node.retry()
+    assert node.journal.phases() == {DATA: Phase.RESTORED}
+    node.assert_restored()
+
+
+def test_refused_rename_in_the_pod_does_not_prevent_the_move(node: Node) -> None:
+    node.attach((claim(DATA, given(pci(2), NetworkConfig(InterfaceConfig(name="net1")))),))
+    node.kernel.fail_on(RenameLink, EBUSY)
+
+    node.detach()
+
     assert node.journal.phases() == {DATA: Phase.RESTORED}
     node.assert_restored()
 
