@@ -18,7 +18,7 @@ from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import set_step
 from dranet_nri.dhcp import Action, DhcpClient, Granted, Lost, Send, release_of
 from dranet_nri.errors import KernelError, NoAddressError, OutdatedError, RefusedError
-from dranet_nri.model import ARPHRD_ETHER, Addressing, AttachedDevice, Lease, Link
+from dranet_nri.model import ARPHRD_ETHER, Addressing, Lease, Link
 from dranet_nri.plan.kernel import DhcpPort, Session
 from dranet_nri.plan.lease_network import network_with_lease
 from dranet_nri.plan.lease_ops import add_lease
@@ -180,15 +180,12 @@ def _leased(
     )
 
 
-def release_lease(session: Session, device: AttachedDevice) -> None:
-    """Release the device's lease, if it has one and is still in the pod. Best effort."""
-    if device.lease is None:
-        return
+def release_lease(session: Session, link: Link, lease: Lease) -> None:
+    """Release the lease of a link in the pod. Best effort."""
     with suppress(KernelError):
-        link = session.pod_link(device.pod_name)
         port = session.dhcp(link.name)
         try:
-            _release(port, link.mac, device.lease)
+            _release(port, link.mac, lease)
         finally:
             port.close()
 

@@ -5,6 +5,8 @@ Rules:
    record has the reason. The reconcile loop attaches the claim again, with another lease.
 2. Leases of a claim are not extended while it is attached or detached.
 3. Routes and MTU of the first answer do not change, because containers use them.
+4. A NIC that the pod renamed is found as in a verification. One that is missing is skipped, because
+   the reconcile loop attaches it again.
 """
 
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from typing import Final
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.execution.addressing import AddressWait
 from dranet_nri.attach.leases import LeaseExchange, exchange_on, run_exchanges
+from dranet_nri.attach.observation import observe
 from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import set_step
@@ -109,15 +112,15 @@ def renewed(
     try:
         for device in attachment.devices:
             if device.lease and device.lease.renew_at <= now_s:
-                link = session.pod_link(device.pod_name)
-                exchanges[device.identity] = exchange_on(session, link, device.lease)
+                pod = observe(session, device, link_only=True).pod
+                if pod is not None:
+                    exchanges[device.identity] = exchange_on(session, pod.link, device.lease)
         run_exchanges(exchanges.values(), AddressWait(RENEW_S, clock.sleep, is_live), now_s)
     finally:
         for exchange in exchanges.values():
             exchange.port.close()
-    results = {identity: exchange.result for identity, exchange in exchanges.items()}
     devices = tuple(
-        _with_result(session, device, results.get(device.identity), now_s)
+        _with_result(session, device, exchanges.get(device.identity), now_s)
         for device in attachment.devices
     )
     record = replace(attachment, devices=devices)
@@ -125,7 +128,7 @@ def renewed(
         f"device {device.device.name}: {result.why}; check the server; the device is"
         " attached again when a server grants an address"
         for device in attachment.devices
-        if isinstance(result := results.get(device.identity), Lost)
+        if (ended := exchanges.get(device.identity)) and isinstance(result := ended.result, Lost)
     ]
     if not lost:
         return record
@@ -134,15 +137,15 @@ def renewed(
 
 
 def _with_result(
-    session: Session, device: AttachedDevice, result: Granted | Lost | None, now_s: int
+    session: Session, device: AttachedDevice, exchange: LeaseExchange | None, now_s: int
 ) -> AttachedDevice:
     """Apply the result of an exchange to the link, and return the device with it."""
-    match result, device.lease:
-        case Granted(lease), Lease():
-            session.apply(add_lease(device.pod_name, lease, now_s))
+    match exchange, device.lease:
+        case LeaseExchange(name=name, result=Granted(lease)), Lease():
+            session.apply(add_lease(name, lease, now_s))
             return replace(device, lease=lease)
-        case Lost(), Lease() as lease:
-            session.apply(DropAddress(Ns.POD, device.pod_name, lease.address))
+        case LeaseExchange(name=name, result=Lost()), Lease() as lease:
+            session.apply(DropAddress(Ns.POD, name, lease.address))
             others = tuple(cidr for cidr in device.addresses if cidr != lease.address)
             return replace(device, lease=None, addresses=others)
         case _:

@@ -92,17 +92,19 @@ class Restorer:
         )
 
     def _run_plans(self, session: Session, device: AttachedDevice) -> Refused:
-        """Run the restore plan, and further ones while a plan is incomplete.
+        """Release the lease, and run the restore plan, and others while a plan is incomplete.
 
         Returns:
             The operations that the kernel refused.
         """
-        release_lease(session, device)
         failed: Refused = []
         target = self._target(device)
         incomplete_plans, incomplete = 0, True
         while incomplete:
-            ops = make_plan(target, observe(session, device, link_only=True))
+            observed = observe(session, device, link_only=True)
+            if device.lease and observed.pod:
+                release_lease(session, observed.pod.link, device.lease)
+            ops = make_plan(target, observed)
             incomplete = is_incomplete(device.snapshot, ops)
             incomplete_plans += incomplete
             if incomplete_plans > MAX_INCOMPLETE_PLANS:

@@ -53,6 +53,12 @@ class Leased:
     def lease(self) -> Lease | None:
         return self.record.devices[0].lease
 
+    def rename(self, name: str) -> None:
+        """Rename the NIC, as the pod does."""
+        inside = self.node.kernel.space(self.node.netns(self.pod)).named("pod", "net1")
+        inside.link = replace(inside.link, name=name)
+        self.node.kernel.dhcp[name] = self.server
+
     def renew(self, at_s: int) -> Attachment | None:
         """Run the renewal that is due at the given seconds after the attach."""
         self.node.clock.seconds = 1000 + at_s
@@ -208,6 +214,42 @@ def test_renewal_ignores_a_removed_namespace(leased: Leased) -> None:
     leased.node.kernel.remove_netns(netns)
 
     assert leased.renew(1800) is None
+
+
+def test_lease_of_a_nic_that_the_pod_renamed_is_extended_and_released(leased: Leased) -> None:
+    leased.rename("data0")
+
+    leased.renew(1800)
+
+    assert leased.lease
+    assert leased.lease.since_s == 2800
+    (op,) = leased.node.kernel.log
+    assert isinstance(op, LeaseAddress)
+    assert op.name == "data0"
+    leased.node.stop_pod(leased.pod)
+    assert [message.kind.name for message, _, _ in leased.server.got] == ["REQUEST", "RELEASE"]
+    assert leased.server.opened == 0
+
+
+def test_expired_address_is_deleted_from_a_nic_that_the_pod_renamed(leased: Leased) -> None:
+    leased.rename("data0")
+    leased.server.silent = True
+
+    lost = leased.renew(3600)
+
+    assert lost
+    assert lost.phase is Phase.INTENT
+    (op,) = leased.node.kernel.log
+    assert isinstance(op, DropAddress)
+    assert op.name == "data0"
+
+
+def test_renewal_skips_a_nic_that_left_the_pod(leased: Leased) -> None:
+    before = leased.record
+    leased.node.kernel.remove_link("net1", leased.node.netns(leased.pod))
+
+    assert leased.renew(1800) == before
+    assert leased.server.got == []
 
 
 def test_renewal_ends_with_the_sandbox(leased: Leased) -> None:

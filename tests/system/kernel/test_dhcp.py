@@ -224,6 +224,22 @@ def test_child_has_its_own_lease(tmp_path: Path) -> None:
         server.until("DHCPRELEASE")
 
 
+def test_lease_of_a_nic_that_the_pod_renamed_is_renewed_and_released(tmp_path: Path) -> None:
+    clock = LaterClock()
+    with rails(1, clock=clock) as host, dnsmasq(host, tmp_path) as server:
+        record = host.attach("nic0", config=LEASED)
+        host.ip("link set net1 down", "link set net1 name data0", "link set data0 up", pod=0)
+        clock.ahead_s = lease_of(record).renew_s + 1
+        asked_s = clock.boot()
+
+        record = extended(host, record, clock)
+
+        assert lease_of(record).since_s >= asked_s
+        assert f"inet {lease_of(record).address}" in address_of(host, "data0")
+        assert host.detach(record).phase is Phase.RESTORED
+        server.until("DHCPRELEASE")
+
+
 def test_nic_without_a_dhcp_server_is_restored_on_the_host(tmp_path: Path) -> None:
     clock = LaterClock()
     clock.waits = False
