@@ -3,8 +3,8 @@
 Rules:
 1. A transaction that reads in order to write holds the lock from the first read to the last write.
 2. Several records are written all or none, also after a failure or a signal.
-3. A device is in use while a record allocates it or the plugin has not restored it. The latter
-   includes a device whose attach failed and could not be undone.
+3. A device and its addresses are in use while a record allocates it or the plugin has not restored
+   it. The latter includes a device whose attach failed and could not be undone.
 """
 
 import errno
@@ -17,11 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from dra_shim.checkpoint.usage import addresses_in_use, devices_in_use
 from dra_shim.pool import DeviceUsage
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.files import FileSystem
 from dranet_nri.errors import RefusedError
-from dranet_nri.model import AllocatedDevice, Allocation, Attachment, Device, ObjectRef, Phase
+from dranet_nri.model import Allocation, Device, ObjectRef
 from dranet_nri.state.corrupt import CorruptSummary, of_allocations
 from dranet_nri.state.lock import OperationLock
 from dranet_nri.state.reader import AttachmentReader
@@ -32,7 +33,6 @@ _LOCK: Final = ".lock"
 _BLOCKED_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 # 64 bits of the UID, so that a stale CDI spec of another claim never matches
 _NONCE_DIGITS: Final = 16
-_ATTACHED_PHASES: Final = frozenset({Phase.INTENT, Phase.ATTACHED, Phase.DETACHING})
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -205,7 +205,7 @@ class CheckpointTransaction:
             ignored: (claim, pod). The record of this claim is ignored, and so is its attachment to
                 this pod, but not its attachment to another pod.
         """
-        return _in_use(self._store.records(), self._attachments.records(), ignored)
+        return devices_in_use(self._store.records(), self._attachments.records(), ignored)
 
     def may_be_attached(self, claim_uid: str) -> bool:
         """Return whether a device of the claim is attached to a pod, or whether that is unknown.
@@ -241,18 +241,12 @@ class CheckpointTransaction:
         return _devices(self._store.records())
 
     def addresses(self, ignored: str = "") -> tuple[str, ...]:
-        """Return the addresses that records assign to pods, in CIDR notation.
+        """Return the addresses of pods, in CIDR notation.
 
         Args:
-            ignored: UID of a claim whose record does not count.
+            ignored: UID of a claim that does not count.
         """
-        return tuple(
-            cidr
-            for record in self._store.records()
-            if record.claim.uid != ignored
-            for device in record.devices
-            for cidr in device.config.interface.addresses or ()
-        )
+        return tuple(addresses_in_use(self._store.records(), self._attachments.records(), ignored))
 
     def of_pod(self, pod_uid: str) -> tuple[Allocation, ...]:
         """Return the records of a pod's claims."""
@@ -339,7 +333,7 @@ def observe(
     with NodeRecords(state.allocations, state.attachments) as node:
         records = node.allocations.records()
         attachments = node.attachments.records()
-        usage = _in_use(records, attachments, counted_elsewhere=counted_elsewhere)
+        usage = devices_in_use(records, attachments, counted_elsewhere=counted_elsewhere)
         return _devices(records), usage
 
 
@@ -355,39 +349,6 @@ def _devices(records: Iterable[Allocation]) -> tuple[Device, ...]:
     return tuple(
         device.device for record in records for device in record.devices if not device.admin_access
     )
-
-
-def _in_use(
-    records: Iterable[Allocation],
-    attachments: Iterable[Attachment],
-    ignored: tuple[ObjectRef, ObjectRef] | None = None,
-    counted_elsewhere: Collection[str] = (),
-) -> DeviceUsage:
-    whole: dict[str, str] = {}
-    shares: dict[str, str] = {}
-    consumed: dict[str, dict[str, int]] = {}
-    claim_uid, pod_uid = (ref.uid for ref in ignored) if ignored else ("", "")
-    for attachment in attachments:
-        if (attachment.claim.uid, attachment.pod.uid) == (claim_uid, pod_uid):
-            continue
-        owner = f"pod {attachment.pod}, which has not released it (claim {attachment.claim})"
-        attached = attachment.phase in _ATTACHED_PHASES
-        for device in attachment.devices:
-            if device.is_unrestored or (attached and not device.restored):
-                (shares if device.share_id else whole)[device.device.name] = owner
-    for record in records:
-        owner = f"claim {record.claim} of pod {record.pod}"
-        for allocated in record.devices:
-            if not allocated.admin_access and record.claim.uid != claim_uid:
-                (shares if allocated.share_id else whole)[allocated.device.name] = owner
-                if str(record.claim) not in counted_elsewhere:
-                    _add(consumed.setdefault(allocated.device.name, {}), allocated)
-    return DeviceUsage(whole, shares, consumed)
-
-
-def _add(amounts: dict[str, int], device: AllocatedDevice) -> None:
-    for share in device.consumed:
-        amounts[share.capacity] = amounts.get(share.capacity, 0) + share.amount
 
 
 @contextmanager

@@ -161,7 +161,7 @@ class Shim:
         await self._slices.run()
 
     async def _release_profiles(self) -> None:
-        await self._providers.release(self._preparer.without_record, self._prepare_notices.add)
+        await self._providers.release(self._preparer.when_released, self._prepare_notices.add)
 
     def _new_preparer(self) -> Preparer:
         settings = self._settings

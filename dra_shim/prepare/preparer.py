@@ -211,14 +211,18 @@ class Preparer:
                 lambda transaction: transactions.forget(transaction, uid, record)
             )
 
-    async def without_record(self, claim_uid: str, work: Callable[[], Awaitable[None]]) -> bool:
-        """Run work under the lock of a claim unless it has a record; return whether it ran.
+    async def when_released(self, claim_uid: str, work: Callable[[], Awaitable[None]]) -> bool:
+        """Run work under the lock of a claim unless a pod has it; return whether it ran.
+
+        A pod has the claim while there is a record, or a device of it may be attached.
 
         Raises:
             DranetError, OSError: from the records or the work.
         """
         async with self._locks.of(claim_uid):
-            if await self._transact(lambda transaction: transaction.by_uid(claim_uid)):
+            if await self._transact(
+                lambda records: records.by_uid(claim_uid) or records.may_be_attached(claim_uid)
+            ):
                 return False
             await work()
             return True

@@ -5,7 +5,7 @@ Rules:
 2. A provider that does not answer delays only the first Prepare of a claim: a recorded response
    is used again, and a claim with an allocation record needs no provider.
 3. A release is retried until the provider answers. It runs under the lock of the claim, so that it
-   never releases what a new Prepare requested.
+   never releases what a new Prepare requested, and after the restore of the devices.
 4. A write is complete before a cancelled call returns the lock of its claim.
 """
 
@@ -225,7 +225,7 @@ RunLocked = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[bool]]
 
 
 class ProfileReleaser:
-    """Releases profiles of claims that have no allocation any more."""
+    """Releases profiles of claims that no pod has any more."""
 
     def __init__(
         self,
@@ -241,8 +241,8 @@ class ProfileReleaser:
         Args:
             store: the profile records.
             profiles: the provider, None for none; then due releases wait for one.
-            run_locked: runs work under the lock of a claim UID unless the claim has an allocation
-                record, and returns whether it ran.
+            run_locked: runs work under the lock of a claim UID unless a pod has the claim, and
+                returns whether it ran.
             notify: called with each release; must not raise.
             sleep: waits this number of seconds.
         """

@@ -1,6 +1,7 @@
 """A node's shim without a kubelet: a preparer on real records, a server and devices in memory."""
 
 import asyncio
+from typing import Any
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import (
@@ -93,7 +94,10 @@ def give_to_another(state: StatePaths, *devices: str, share: str = "") -> None:
         transaction.record([Allocation(OTHER, OTHER_POD, given, "n", "boot1")])
 
 
-def attach(state: StatePaths, claim: ObjectRef, pod: ObjectRef, device: str, phase: Phase) -> None:
+def attach(
+    state: StatePaths, claim: ObjectRef, pod: ObjectRef, device: str, phase: Phase, **facts: Any
+) -> None:
+    """Write the attachment record of a claim; `facts` are fields of its device."""
     with AttachmentStore(state.attachments) as attachments:
         attachments.put(
             Attachment(
@@ -102,7 +106,7 @@ def attach(state: StatePaths, claim: ObjectRef, pod: ObjectRef, device: str, pha
                 "sandbox1",
                 NetnsId("/run/netns/x", 1, 2),
                 phase,
-                (AttachedDevice("nic", nic(device), restored=phase is Phase.RESTORED),),
+                (AttachedDevice("nic", nic(device), restored=phase is Phase.RESTORED, **facts),),
             )
         )
 

@@ -24,8 +24,8 @@ from dra_shim.prepare.profiles import ProfileSource
 from dra_shim.settings.common import StatePaths
 from dranet_nri.config import network_config_to_object
 from dranet_nri.errors import StateCorruptError
-from dranet_nri.model import Device, NetworkConfig, ObjectRef
-from tests.dra_shim.prepare.prepare_bench import Bench
+from dranet_nri.model import Device, NetworkConfig, ObjectRef, Phase
+from tests.dra_shim.prepare.prepare_bench import POD, Bench, attach
 from tests.fakes.cluster import config
 
 pytestmark = pytest.mark.process
@@ -146,7 +146,7 @@ class Site:
         self, notify: Callable[[Notice], None], profiles: ProfileSource | None = None
     ) -> ProfileReleaser:
         return ProfileReleaser(
-            self.store, profiles, self.bench.preparer.without_record, notify,
+            self.store, profiles, self.bench.preparer.when_released, notify,
             sleep=self.bench.clock.sleep,
         )  # fmt: skip
 
@@ -451,6 +451,16 @@ def test_recorded_claim_keeps_its_profile(site: Site) -> None:
 
     assert site.release() == (True, [])
     assert len(site.pool.in_use) == 1
+
+
+def test_profile_is_released_after_the_restore(site: Site) -> None:
+    site.bench.prepare(site.claim(profile="fast"))
+    attach(site.state, CLAIM, POD, "a", Phase.ATTACHED)
+    site.unprepare()
+
+    assert site.release() == (True, [])
+    attach(site.state, CLAIM, POD, "a", Phase.RESTORED)
+    assert site.release() == (True, [ProfileReleased(CLAIM)])
 
 
 def test_unanswered_profile_request_is_released(site: Site) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from dra_shim.prepare.preparer import LONGEST_S
 from dra_shim.settings.common import StatePaths
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
+    InterfaceConfig,
     ObjectRef,
     Phase,
 )
@@ -93,24 +95,62 @@ def test_owner_of_the_device_is_reported_at_the_deadline(bench: Bench) -> None:
     assert bench.record(claim) is None
 
 
-def test_last_address_of_a_range_is_awaited(bench: Bench) -> None:
+def with_last_address(bench: Bench) -> tuple[ObjectRef, ObjectRef]:
+    """Return claims of two pods, of which one has the only address of a range."""
     old = bench.cluster.add("old", "u1", "a", pod="ending", pod_uid="p1")
     new = bench.cluster.add("new", "u2", "b", pod="next", pod_uid="p2")
     span = config({"interface": {"addresses": ["10.0.0.16-10.0.0.16/24"]}})
     for name in ("old", "new"):
         bench.cluster.claims[name]["status"]["allocation"]["devices"]["config"] = [span]
     bench.prepare(old)
+    return old, new
+
+
+def assert_has_last_address(bench: Bench, claim: ObjectRef) -> None:
+    record = bench.record(claim)
+    assert record is not None
+    assert record.devices[0].config.interface.addresses == ("10.0.0.16/24",)
+
+
+def test_last_address_of_a_range_is_awaited(bench: Bench) -> None:
+    _, new = with_last_address(bench)
 
     def unprepare_the_other() -> None:
         with CheckpointTransaction(bench.state) as transaction:
             transaction.forget("u1")
 
-    answer = later(bench, new, None, unprepare_the_other)
+    assert later(bench, new, None, unprepare_the_other).error == ""
 
-    record = bench.record(new)
-    assert answer.error == ""
-    assert record is not None
-    assert record.devices[0].config.interface.addresses == ("10.0.0.16/24",)
+    assert_has_last_address(bench, new)
+
+
+CHILD = InterfaceConfig(addresses=("10.0.0.16/24",))
+
+
+@pytest.mark.parametrize(
+    ("phase", "facts"),
+    [
+        (Phase.INTENT, {"child": "dra.net/u1/a", "child_config": CHILD}),
+        (Phase.ATTACHED, {"addresses": ("10.0.0.16/24",)}),
+        (Phase.DETACHING, {"addresses": ("10.0.0.16/24",)}),
+    ],
+    ids=["being attached", "attached", "being restored"],
+)
+def test_address_is_awaited_until_its_device_is_restored(
+    bench: Bench, phase: Phase, facts: Any
+) -> None:
+    old, new = with_last_address(bench)
+    ending = ObjectRef("ai", "ending", "p1")
+    attach(bench.state, old, ending, "a", phase, **facts)
+    assert asyncio.run(bench.preparer.unprepare([old])) == {"u1": ""}
+
+    def restore() -> None:
+        attach(bench.state, old, ending, "a", Phase.RESTORED, **facts)
+
+    assert later(bench, new, None, restore).error == ""
+
+    assert "use every address of 10.0.0.16-10.0.0.16/24" in str(bench.notices)
+    assert_has_last_address(bench, new)
 
 
 @pytest.mark.parametrize(

@@ -169,3 +169,16 @@ def test_books_equal_the_kernel_after_a_crash_at_any_step(tmp_path: Path, first:
             assert shared.unprepare(number, FileSystem()) == ""
             shared.assert_books_equal_the_kernel(NUMBERS[number + 1 :])
     assert crashes == {*range(1, CALLS + 1)}
+
+
+def test_address_of_a_child_is_free_after_the_restore(tmp_path: Path) -> None:
+    with closing(SharedParent(tmp_path)) as shared:
+        for number, address in enumerate(ADDRESSES[:2]):
+            assert shared.prepare(number, FileSystem()) == ""
+            shared.node.run_pod(shared.pod(number))
+            assert shared.addresses() == [address]
+            assert shared.unprepare(number, FileSystem()) == ""
+        shared.node.stop_pod(shared.pod(0))
+
+        assert shared.prepare(2, FileSystem()) == ""
+        assert shared.addresses() == ADDRESSES[:1]
