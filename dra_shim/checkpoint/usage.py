@@ -33,6 +33,7 @@ def devices_in_use(
     whole: dict[str, str] = {}
     shares: dict[str, str] = {}
     consumed: dict[str, dict[str, int]] = {}
+    unrestored: set[str] = set()
     claim_uid, pod_uid = (ref.uid for ref in ignored) if ignored else ("", "")
     for attachment in attachments:
         if (attachment.claim.uid, attachment.pod.uid) == (claim_uid, pod_uid):
@@ -40,14 +41,16 @@ def devices_in_use(
         owner = f"pod {attachment.pod}, which has not released it (claim {attachment.claim})"
         for device in _unrestored(attachment):
             (shares if device.share_id else whole)[device.device.name] = owner
+            unrestored.add(device.device.name)
     for record in records:
         owner = f"claim {record.claim} of pod {record.pod}"
         for allocated in record.devices:
             if not allocated.admin_access and record.claim.uid != claim_uid:
                 (shares if allocated.share_id else whole)[allocated.device.name] = owner
+                unrestored.discard(allocated.device.name)
                 if str(record.claim) not in counted_elsewhere:
                     _add(consumed.setdefault(allocated.device.name, {}), allocated)
-    return DeviceUsage(whole, shares, consumed)
+    return DeviceUsage(whole, shares, consumed, frozenset(unrestored))
 
 
 def addresses_in_use(

@@ -19,11 +19,13 @@ class DeviceUsage:
         whole: owner of the whole device.
         shares: the last owner of a share of it.
         consumed: consumption of each capacity by shares, as far as records contain it.
+        unrestored: devices that no record allocates, but that are not restored yet.
     """
 
     whole: Mapping[str, str] = field(default_factory=dict)
     shares: Mapping[str, str] = field(default_factory=dict)
     consumed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    unrestored: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,21 +192,26 @@ def _leased(allocation: Allocation, addresses: Sequence[str]) -> Allocation:
 def _check_free(
     claim: AllocatedClaim, uses: DeviceUsage, conflicts: Mapping[str, frozenset[str]]
 ) -> None:
-    consumed = [result for result in claim.results if not result.admin_access]
     in_use: list[str] = []
-    for result in consumed:
+    excluded: list[str] = []
+    for result in claim.results:
+        if result.admin_access:
+            continue
         name = result.device[2]
         owner = uses.whole.get(name) or ("" if result.share_id else uses.shares.get(name))
         if owner:
             in_use.append(f"device {name}: in use by {owner}")
+        for conflict in sorted(conflicts.get(name, ())):
+            owner = uses.whole.get(conflict) or uses.shares.get(conflict)
+            why = (
+                f"device {name}: a PF and its functions exclude each other, and {conflict} is in "
+                f"use by {owner}"
+            )
+            if conflict in uses.unrestored:
+                in_use.append(why)
+            elif owner:
+                excluded.append(f"{why}; delete one of the pods, or select by dra.net/isSriovVf")
     if in_use:
         raise NotYetError("; ".join(in_use))
-    excluded = [
-        f"device {name}: a PF and its functions exclude each other, and {conflict} is in use "
-        f"by {owner}; delete one of the pods, or select by dra.net/isSriovVf"
-        for name in (result.device[2] for result in consumed)
-        for conflict in sorted(conflicts.get(name, ()))
-        if (owner := uses.whole.get(conflict) or uses.shares.get(conflict))
-    ]
     if excluded:
         raise RefusedError("; ".join(excluded))

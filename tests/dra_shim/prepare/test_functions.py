@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dra_shim.settings.common import StatePaths
-from tests.dra_shim.prepare.prepare_bench import Bench
+from dranet_nri.model import ObjectRef, Phase
+from tests.dra_shim.prepare.prepare_bench import POD, Bench, attach
 from tests.fakes.cluster import result
 
 pytestmark = pytest.mark.process
@@ -31,6 +32,7 @@ def test_pf_and_vf_are_refused_while_the_other_is_in_a_pod(
     allocated = bench.cluster.add("allocated", "u1", first)
     other_claim = bench.cluster.add("wanted", "u2", second, pod="other", pod_uid="p2")
     assert bench.prepare(allocated)[0].error == ""
+    attach(bench.state, allocated, POD, first, Phase.ATTACHED)
 
     assert bench.error(other_claim) == (
         f"device {second}: a PF and its functions exclude each other, and {first} is in use by "
@@ -38,8 +40,25 @@ def test_pf_and_vf_are_refused_while_the_other_is_in_a_pod(
     )
     assert bench.record(other_claim) is None
 
+    attach(bench.state, allocated, POD, first, Phase.RESTORED)
     assert asyncio.run(bench.preparer.unprepare([allocated])) == {"u1": ""}
     assert bench.prepare(other_claim)[0].error == ""
+
+
+@pytest.mark.parametrize(("first", "second"), [(VF, PF), (PF, VF)], ids=["VF first", "PF first"])
+def test_restore_of_the_other_is_awaited(bench: Bench, first: str, second: str) -> None:
+    old = bench.cluster.add("old", "u1", first, pod="ending", pod_uid="p1")
+    claim = bench.cluster.add("wanted", "u2", second)
+    attach(bench.state, old, ObjectRef("ai", "ending", "p1"), first, Phase.DETACHING)
+
+    (answer,) = bench.prepare_until_timeout(claim)
+
+    assert answer.error == (
+        f"device {second}: a PF and its functions exclude each other, and {first} is in use by "
+        "pod ai/ending, which has not released it (claim ai/old)"
+    )
+    attach(bench.state, old, ObjectRef("ai", "ending", "p1"), first, Phase.RESTORED)
+    assert bench.prepare(claim)[0].error == ""
 
 
 def test_vfs_and_other_cards_do_not_exclude_each_other(bench: Bench) -> None:
