@@ -2,15 +2,16 @@
 
 Rules:
 1. Fields that contradict the addressing are refused, with the rules of dranet.
-2. `Unnumbered` is the same as an empty list of addresses.
-3. The reach of a gateway depends on all addresses and routes of the NIC, so it is checked on the
+2. `dhcp: true` is `addressing: DHCP`, and `dhcp: false` is `addressing: Static`.
+3. `Unnumbered` is the same as an empty list of addresses.
+4. The reach of a gateway depends on all addresses and routes of the NIC, so it is checked on the
    result of every merge, not here.
-4. The kernel adds a route only if its gateway is in the network of an address of the NIC, or in the
+5. The kernel adds a route only if its gateway is in the network of an address of the NIC, or in the
    destination of a route without a gateway (fib_check_nh, net/ipv4/fib_semantics.c;
    ip6_route_check_nh, net/ipv6/route.c). IPv6 link-local gateways are always reachable.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Final
 
@@ -20,6 +21,10 @@ from dranet_nri.config.link import address_mode
 from dranet_nri.model import Addressing, AddressMode, NetworkConfig
 
 _MIN_MTU_IPV6: Final = 1280  # RFC 8200
+_OF_DHCP: Final[Mapping[bool | None, Addressing]] = {
+    True: Addressing.DHCP,
+    False: Addressing.STATIC,
+}
 _NO_BROADCAST: Final = 31  # networks of this length and longer have none (RFC 3021)
 
 
@@ -34,7 +39,7 @@ def read_addressing(node: Node, fields: Fields) -> Addressing | None:
     dhcp = given(fields, "dhcp", Node.boolean)
     if dhcp and "addressing" in fields:
         node.report("dhcp and addressing say the same; keep addressing")
-    chosen = Addressing.DHCP if dhcp else Addressing(word) if word else None
+    chosen = Addressing(word) if word else _OF_DHCP.get(dhcp)
     kind = fields["type"].value if "type" in fields else PASSTHROUGH
     match chosen:
         case Addressing.UNNUMBERED:
@@ -44,6 +49,16 @@ def read_addressing(node: Node, fields: Fields) -> Addressing | None:
         case Addressing.SLAAC:
             _check_slaac(node, fields, kind)
     return chosen
+
+
+def without_dhcp(parameters: Mapping[str, object]) -> Mapping[str, object]:
+    """Return valid parameters with `addressing` in place of `dhcp`; a merge has one field."""
+    interface = parameters.get("interface")
+    if not isinstance(interface, Mapping) or interface.get("dhcp") is None:
+        return parameters
+    rest = {name: value for name, value in interface.items() if name != "dhcp"}
+    addressing = rest.get("addressing") or str(_OF_DHCP[interface["dhcp"]])
+    return {**parameters, "interface": {**rest, "addressing": addressing}}
 
 
 def _check_unnumbered(node: Node, fields: Fields, kind: object) -> None:

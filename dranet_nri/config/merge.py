@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from dranet_nri.config.addressing import without_dhcp
 from dranet_nri.config.json_cursor import Node, Violations
 from dranet_nri.config.network import parse_network_config
 from dranet_nri.config.policy import POLICY, own_policy, policy_violations, read_policy
@@ -109,7 +110,7 @@ def select_parameters(
     chosen = chosen[: len(configs)]
     merged: dict[str, object] = {}
     for entry in sorted(chosen, key=lambda entry: _precedence(entry, request)):
-        merged = merge_objects(merged, entry.parameters)
+        merged = merge_objects(merged, without_dhcp(entry.parameters))
     if len(configs) == 1:
         return SelectedParameters(configs[0], merged)
     where = f"merged configuration of request {request}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from dranet_nri.config import ConfigEntry, ConfigSource, select_config
+from dranet_nri.config import ConfigEntry, ConfigSource, parse_network_config, select_config
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import InterfaceConfig, NetworkConfig, RouteConfig
 
@@ -77,6 +77,30 @@ def test_fields_are_merged_with_explicit_false_and_zero() -> None:
     assert config.interface == InterfaceConfig(
         name="net1", mtu=9000, forwarding=False, arp_ignore=0
     )
+
+
+STATIC = {"addressing": "Static", "addresses": ["10.0.0.5/24"]}
+
+
+@pytest.mark.parametrize(
+    ("of_class", "of_claim", "expected"),
+    [
+        ({"dhcp": True}, STATIC, STATIC),
+        ({"dhcp": True}, {"addressing": "DHCP"}, {"addressing": "DHCP"}),
+        ({"dhcp": True}, {"dhcp": False}, {"addressing": "Static"}),
+        ({"addressing": "DHCP"}, {"dhcp": False}, {"addressing": "Static"}),
+        (STATIC, {"mtu": 1500, "dhcp": None}, {**STATIC, "mtu": 1500}),
+        ({"dhcp": True}, {"dhcp": False, "addressing": "SLAAC"}, {"addressing": "SLAAC"}),
+    ],
+)
+def test_dhcp_and_addressing_are_merged_as_one_field(
+    of_class: dict[str, object], of_claim: dict[str, object], expected: dict[str, object]
+) -> None:
+    entries = [entry(CLASS, {"interface": of_class}), entry(CLAIM, {"interface": of_claim})]
+
+    merged = select_config(entries, "nic")
+
+    assert merged == parse_network_config({"interface": expected})
 
 
 def test_list_of_the_claim_replaces_that_of_the_class() -> None:

@@ -86,11 +86,17 @@ def test_every_supported_field_is_parsed_into_its_canonical_form() -> None:
         pytest.param({"profile": "", "routes": [], "rules": []}, id="blank-profile-empty-lists"),
         pytest.param({"interface": {"type": "Passthrough"}}, id="defaults-spelt-out"),
         pytest.param({"interface": {"type": "", "addressing": ""}}, id="blank-defaults"),
-        pytest.param({"interface": {"dhcp": False}}, id="switched-off"),
     ],
 )
 def test_document_without_settings_gives_the_default(document: object) -> None:
     assert parse_network_config(document) == NetworkConfig()
+
+
+@pytest.mark.parametrize(("dhcp", "addressing"), [(True, "DHCP"), (False, "Static")])
+def test_dhcp_is_a_value_of_addressing(dhcp: bool, addressing: str) -> None:  # noqa: FBT001 a case
+    assert parse_network_config({"interface": {"dhcp": dhcp}}) == parse_network_config(
+        {"interface": {"addressing": addressing}}
+    )
 
 
 def test_empty_address_list_gives_an_interface_without_addresses() -> None:

@@ -44,6 +44,15 @@ def test_explicit_false_of_the_claim_takes_precedence() -> None:
     assert given == {"interface": {"forwarding": False}}
 
 
+@pytest.mark.parametrize("of_provider", [{"dhcp": True}, {"addressing": "DHCP"}])
+def test_claim_without_dhcp_takes_precedence(of_provider: dict[str, object]) -> None:
+    own = {"interface": {"dhcp": False, "addresses": ["10.0.0.5/24"]}}
+
+    given = merged(own, (CLOUD, {"interface": of_provider}))
+
+    assert given == {"interface": {"addressing": "Static", "addresses": ["10.0.0.5/24"]}}
+
+
 L3: dict[str, object] = {"type": "IPVLAN", "ipvlan": {"mode": "L3", "flag": "VEPA"}}
 
 
