@@ -107,7 +107,17 @@ def _check_slaac(node: Node, fields: Fields, kind: object) -> None:
 
 
 def gateway_violations(config: NetworkConfig) -> Iterator[str]:
-    """Yield violations for gateways that no address and no route of the NIC reaches.
+    """Yield violations for the gateways of unreachable_gateways.
+
+    Args:
+        config: all parameters of the NIC, after every merge.
+    """
+    for index, reason in unreachable_gateways(config):
+        yield f"routes[{index}].gateway: {show(config.routes[index].gateway)}: {reason}"
+
+
+def unreachable_gateways(config: NetworkConfig) -> Iterator[tuple[int, str]]:
+    """Yield (index of the route, reason) of gateways that no address or route of the NIC reaches.
 
     The kernel refuses the broadcast address of a network as a gateway too.
 
@@ -135,11 +145,12 @@ def gateway_violations(config: NetworkConfig) -> Iterator[str]:
         by_router = gateway.version == 6 and (gateway.is_link_local or advertised)
         if not by_router and not any(gateway in network for network in networks):
             yield (
-                f"routes[{index}].gateway: {show(route.gateway)}: is in no network of "
-                "interface.addresses; correct it, or add a route to it with scope 253"
+                index,
+                "is in no network of interface.addresses; correct it, or add a route to it with "
+                "scope 253",
             )
         elif gateway in broadcasts:
             yield (
-                f"routes[{index}].gateway: {show(route.gateway)}: is the broadcast address of a "
-                "network of interface.addresses; write the router's"
+                index,
+                "is the broadcast address of a network of interface.addresses; write the router's",
             )

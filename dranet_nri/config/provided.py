@@ -8,8 +8,11 @@ Rules:
    neighbors with one destination, the one with higher precedence stays.
 3. Rules of a provider do not apply with a VRF, and its IPv6 routes and rules do not apply with
    `disableIPv6`, because their claim would always be refused in such a cloud.
-4. The block of a child (`ipvlan`) does not apply with another type, as in dranet.
-5. The parameters of each provider are checked alone, so that a violation has its origin, and then
+4. Of a claim with addresses, provided routes whose gateway is out of reach do not apply, nor do the
+   provided rules of a table that is then empty: the routing of a cloud is for the addresses of the
+   NIC, and a claim cannot remove it.
+5. The block of a child (`ipvlan`) does not apply with another type, as in dranet.
+6. The parameters of each provider are checked alone, so that a violation has its origin, and then
    the result.
 """
 
@@ -17,12 +20,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dranet_nri.component.replace import replace
+from dranet_nri.config.addressing import unreachable_gateways
 from dranet_nri.config.child import BLOCKS, PASSTHROUGH
 from dranet_nri.config.encode import network_config_to_object
 from dranet_nri.config.merge import Key, SelectedParameters, merge_objects
 from dranet_nri.config.network import parse_network_config
 from dranet_nri.errors import ConfigError
-from dranet_nri.model import InterfaceConfig, NetworkConfig
+from dranet_nri.model import InterfaceConfig, NetworkConfig, RouteConfig, RuleConfig
 
 JsonMap = Mapping[str, object]
 
@@ -67,7 +72,8 @@ def with_provided(provided: Sequence[Provided], own: SelectedParameters) -> Netw
     kept = _applicable(merged, own.config.interface)
     merged = merge_objects(kept, _explicit(own.config, own.written), _KEYS)
     origins = ", ".join(layer.origin for layer in given)
-    return parse_network_config(_of_type(merged), f"parameters with those of {origins}")
+    config = parse_network_config(_of_type(merged), f"parameters with those of {origins}")
+    return _within_reach(config, own.config)
 
 
 def _explicit(config: NetworkConfig, written: JsonMap) -> JsonMap:
@@ -107,6 +113,26 @@ def _applicable(provided: JsonMap, interface: InterfaceConfig) -> JsonMap:
                 if ":" not in "".join(_field(entry, "source", "destination"))
             ]
     return kept
+
+
+def _within_reach(config: NetworkConfig, own: NetworkConfig) -> NetworkConfig:
+    """Return the parameters without provided routes out of reach, and rules of their tables."""
+    if own.interface.addresses is None:
+        return config
+    unreachable = {index for index, _ in unreachable_gateways(config)}
+    routes = tuple(
+        route
+        for index, route in enumerate(config.routes)
+        if index not in unreachable or route in own.routes
+    )
+    emptied = {_table(route) for route in config.routes} - {_table(route) for route in routes}
+    rules = tuple(rule for rule in config.rules if _table(rule) not in emptied or rule in own.rules)
+    return replace(config, routes=routes, rules=rules)
+
+
+def _table(entry: RouteConfig | RuleConfig) -> tuple[int, bool]:
+    """Return number and family of a routing table; the families have different tables."""
+    return entry.table, ":" in entry.source + entry.destination
 
 
 def _field(entry: object, *names: str) -> tuple[str, ...]:

@@ -182,6 +182,46 @@ def test_ipv6_of_a_provider_does_not_apply_without_ipv6() -> None:
     assert [route["destination"] for route in given["routes"]] == ["0.0.0.0/0"]  # type: ignore[attr-defined]
 
 
+ELSEWHERE = ["192.168.7.5/24"]
+
+
+@pytest.mark.parametrize(
+    "interface",
+    [
+        {"addresses": ELSEWHERE},
+        {"addresses": []},
+        {"type": "IPVLAN", "addresses": ELSEWHERE},
+        {"type": "VLAN", "vlan": {"id": 5}, "addresses": ELSEWHERE},
+    ],
+)
+def test_routing_of_a_cloud_does_not_apply_out_of_reach(interface: dict[str, object]) -> None:
+    own = {
+        "interface": interface,
+        "routes": [{"destination": "10.3.0.0/16", "gateway": "10.0.0.1"}],
+        "rules": [{"priority": 7, "table": 101}],
+    }
+
+    given = merged(own, (CLOUD, AZURE))
+
+    assert given["routes"] == [AZURE["routes"][1], *own["routes"]]  # type: ignore[index]
+    assert given["rules"] == [AZURE["rules"][1], *own["rules"]]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "of_profile"),
+    [(["10.0.0.5/24"], []), (["10.0.0.5-10.0.0.9/24"], []), (ELSEWHERE, ["10.0.0.5/24"])],
+    ids=["claim", "range", "profile"],
+)
+def test_routing_of_a_cloud_applies_within_reach(
+    addresses: list[str], of_profile: list[str]
+) -> None:
+    own = {"interface": {"addresses": addresses}}
+
+    given = merged(own, (PROFILE, {"interface": {"addresses": of_profile}}), (CLOUD, AZURE))
+
+    assert (given["routes"], given["rules"]) == (AZURE["routes"], AZURE["rules"])
+
+
 def test_joined_parameters_are_validated() -> None:
     own = {"interface": {"mtu": 1000}}
 
