@@ -251,8 +251,9 @@ def _kind(device: SliceDevice) -> DeviceKind:
 
 
 def _address(device: SliceDevice) -> str:
-    standard = _text(device, f"{_STANDARD}/pciBusID")
-    return standard or _text(device, f"{device.driver}/pciAddr")
+    """Return the PCI address by the standard name, or that of dranet or of AMD's driver."""
+    names = (f"{_STANDARD}/pciBusID", f"{DRIVER_NAME}/pciAddress", f"{device.driver}/pciAddr")
+    return next(filter(None, (_text(device, name) for name in names)), "")
 
 
 def _value(device: SliceDevice, name: str) -> object:

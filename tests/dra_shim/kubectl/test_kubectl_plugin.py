@@ -135,6 +135,15 @@ def test_free_counts_pairs(saved: Path, node: str, line: str, near: str) -> None
     assert document["nodes"][0]["near"] == near
 
 
+def test_nic_with_the_pci_address_as_dranet_publishes_it_is_a_nic(saved: Path) -> None:
+    path = saved / "dgx-h100.json"
+    gpus, driver, nics = path.read_text().partition('"driver": "dra.net"')
+    names = "resource.kubernetes.io/pciBusID", "dra.net/pciAddress"
+    path.write_text(gpus + driver + nics.replace(*names))
+
+    assert run(saved, "free", "dgx-h100").stdout.startswith("7 of 8 GPU+NIC pairs")
+
+
 @pytest.mark.parametrize(
     ("node", "old", "new"),
     [
