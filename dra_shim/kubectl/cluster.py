@@ -29,7 +29,7 @@ from dra_shim.resourceapi import (
     ResourceClaim,
     ResourceSlice,
     SliceDevice,
-    parse_document,
+    parse_stored,
 )
 from dranet_nri.component.replace import replace
 from dranet_nri.config import did_you_mean
@@ -163,7 +163,7 @@ def node_named(nodes: Sequence[ClusterNode], name: str) -> ClusterNode:
 
 def _newest(items: Iterable[Item]) -> list[ResourceSlice]:
     """Return the slices of each pool's newest generation."""
-    read = map(parse_document, items)
+    read = map(parse_stored, items)
     slices = [document for document in read if isinstance(document, ResourceSlice)]
     newest: dict[tuple[str, str], int] = {}
     for found in slices:
@@ -177,7 +177,7 @@ def _consumers(items: Iterable[Item]) -> Mapping[DeviceId, tuple[str, ...]]:
     found: dict[DeviceId, tuple[str, ...]] = {}
     for item in items:
         # The spec is not read, because a newer API may have unknown fields.
-        claim = parse_document({**item, "spec": {}})
+        claim = parse_stored({**item, "spec": {}})
         assert isinstance(claim, ResourceClaim), "the source returns claims"
         names = consumers_of(item) or (f"claim {name_of_item(item)}",)
         for allocated in claim.allocated:

@@ -3,7 +3,8 @@
 Rules:
 1. A user's document is read strictly. A document of a driver or server can have a newer API:
    unknown fields of ResourceSlices, and of objects with a resourceVersion, are ignored.
-2. Parameters of this driver are always read strictly, because no server validates them.
+2. Parameters of this driver are always read strictly, because no server validates them. An object
+   of a cluster can thus be invalid: what cannot be read is an error where it is used.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from dra_shim.resourceapi.types import (
     ResourceClaimTemplate,
 )
 from dra_shim.resourceapi.workloads import read_workload
+from dranet_nri.component.replace import replace
 from dranet_nri.config import (
     ConfigSource,
     Node,
@@ -55,6 +57,11 @@ _SLICE: Final = "ResourceSlice"
 _LIST: Final = "List"
 # Kinds of the group that are not read.
 _UNREAD: Final = ("DeviceTaintRule", "ResourcePoolStatusRequest")
+_EMPTY_SPECS: Final[Mapping[str, object]] = {
+    "ResourceClaim": {},
+    "ResourceClaimTemplate": {"spec": {}},
+    "DeviceClass": {},
+}
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = (
     *("name", "generateName", "namespace", "uid", "labels", "annotations", "finalizers"),
@@ -116,18 +123,24 @@ def parse_document(document: object, path: str = "") -> Document:
 def parse_stored(document: Mapping[str, object]) -> Document:
     """Return the value of an object that a server stores.
 
-    If the spec of a claim is unknown in this version, only its allocation is read.
+    If the spec of a claim, template or class cannot be read, the value has its violations, each
+    with kind and name, instead.
 
     Raises:
-        ConfigError: every violation of the document.
+        ConfigError: every violation of another document, with its kind and name.
     """
     try:
         return parse_document(document)
-    except ConfigError:
-        taken = _without_spec(document)
-        if taken is document:
-            raise
-        return parse_document(taken)
+    except ConfigError as error:
+        kind, name = str(document.get("kind")), _title(Node(document, "", Violations()))
+        violations = tuple(f"{kind} {name}: {line}" for line in error.violations)
+    if kind not in _EMPTY_SPECS:
+        raise ConfigError(violations)
+    unread = parse_document({**document, "spec": _EMPTY_SPECS[kind]})
+    if isinstance(unread, DeviceClass):
+        return replace(unread, violations=violations)
+    assert isinstance(unread, ResourceClaim | ResourceClaimTemplate), "it is of a kind with claims"
+    return replace(unread, spec=ClaimSpec(violations=violations))
 
 
 def _whole_config(document: Mapping[object, object], path: str) -> NetworkConfig:

@@ -97,11 +97,16 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """`spec` of a claim; each of `configs` for this driver is a valid entry, maybe not complete."""
+    """`spec` of a claim; each of `configs` for this driver is a valid entry, maybe not complete.
+
+    Attributes:
+        violations: why the spec of a stored claim was not read.
+    """
 
     requests: tuple[ClaimRequest, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     configs: tuple[ConfigEntry, ...] = ()
+    violations: tuple[str, ...] = ()
 
     @property
     def alternatives(self) -> tuple[DeviceRequest, ...]:
@@ -137,11 +142,16 @@ class ResourceClaimTemplate:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """Selectors and configuration that a request inherits."""
+    """Selectors and configuration that a request inherits.
+
+    Attributes:
+        violations: why the spec of a stored class was not read.
+    """
 
     name: str
     selectors: tuple[Cel, ...] = ()
     configs: tuple[ConfigEntry, ...] = ()
+    violations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

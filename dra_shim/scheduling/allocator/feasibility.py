@@ -7,7 +7,7 @@ from dra_shim.scheduling.allocator.errors import AllocationError
 
 
 def check_feasible(label: str, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> None:
-    """Reject a claim without devices, with too many devices, or with an unknown class.
+    """Reject a claim without devices or with too many, and one with an unknown or invalid class.
 
     Raises:
         AllocationError: all invalid requests with their errors.
@@ -18,10 +18,11 @@ def check_feasible(label: str, spec: ClaimSpec, classes: Mapping[str, DeviceClas
 
 
 def _reasons(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
-    if not spec.requests:
+    yield from spec.violations
+    if not spec.requests and not spec.violations:
         yield "requests no device; add a request"
     for request in spec.requests:
-        yield from _unknown_classes(request, classes)
+        yield from _unusable_classes(request, classes)
     yield from too_many_devices(spec)
 
 
@@ -34,11 +35,14 @@ def too_many_devices(spec: ClaimSpec) -> Iterator[str]:
         yield f"requests {total} devices; a claim holds at most {MAX_DEVICES}, use several claims"
 
 
-def _unknown_classes(request: ClaimRequest, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
+def _unusable_classes(request: ClaimRequest, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
     for alternative in request.alternatives:
-        if alternative.device_class not in classes:
+        name = alternative.device_class
+        if name not in classes:
             found = ", ".join(sorted(classes)) or "none"
             yield (
-                f"request {alternative.name}: class {alternative.device_class!r} is not among the "
-                f"given files (found: {found}); add the file that holds it"
+                f"request {alternative.name}: class {name!r} is not among the given files "
+                f"(found: {found}); add the file that holds it"
             )
+        else:
+            yield from classes[name].violations

@@ -272,6 +272,25 @@ def test_explain_accepts_the_name_of_a_job(saved: Path) -> None:
     assert ended.returncode == 1
 
 
+def test_explain_reports_an_object_that_cannot_be_read_only_if_the_pod_refers_to_it(
+    saved: Path,
+) -> None:
+    config = "config: [{opaque: {driver: dra.net, parameters: {interface: {mtuu: 9000}}}}]"
+    template = CLAIMS.rpartition("---")[2].replace("name: pair", "name: typo")
+    (saved / "typo.yaml").write_text(f"{template}      {config}\n")
+    for name, named in (("train", "pair"), ("other", "typo")):
+        job = JOB.replace("name: train", f"name: {name}").replace("pair", named)
+        (saved / f"{name}.yaml").write_text(job)
+
+    assert run(saved, "explain", "job/train", "-n", "ml").returncode == 0
+    ended = run(saved, "explain", "job/other", "-n", "ml")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(
+        "kubectl dranet: claim ml/typo: ResourceClaimTemplate typo: spec.spec.devices.config[0]"
+        '.opaque.parameters.interface.mtuu: 9000: unknown field (did you mean "mtu"?); remove it'
+    )
+
+
 def test_explain_of_a_missing_job_is_refused_with_the_remedy(saved: Path) -> None:
     ended = run(saved, "explain", "job/other", "-n", "ml")
 

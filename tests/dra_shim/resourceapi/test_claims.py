@@ -290,12 +290,31 @@ def test_spec_of_allocated_claims_is_not_read() -> None:
     )
     with pytest.raises(ConfigError):
         parse_manifests(text)
-    assert parse_stored(broken) == ResourceClaim("", "c", "", ClaimSpec())
+
+
+def test_stored_object_with_an_invalid_spec_has_its_violations() -> None:
+    devices = claim(config=[opaque({"interface": {"mtuu": 1}})])["spec"]
+    template = claim() | {"kind": "ResourceClaimTemplate", "spec": {"spec": devices}}
+    unread_claim = parse_stored(claim() | {"spec": devices})
+    unread_template = parse_stored(template)
+    unread_class = parse_stored(device_class(selectors=[{}]))
+
+    assert isinstance(unread_claim, ResourceClaim)
+    assert isinstance(unread_template, ResourceClaimTemplate)
+    assert isinstance(unread_class, DeviceClass)
+    parameters = "devices.config[0].opaque.parameters.interface.mtuu: 1: unknown field"
+    for violations, expected in (
+        (unread_claim.spec.violations, f"ResourceClaim nics: spec.{parameters}"),
+        (unread_template.spec.violations, f"ResourceClaimTemplate nics: spec.spec.{parameters}"),
+        (unread_class.violations, "DeviceClass dranet: spec.selectors[0]"),
+    ):
+        (line,) = violations
+        assert line.startswith(expected)
 
 
 def test_spec_of_a_stored_object_is_read() -> None:
     stored = claim()
 
     assert parse_stored(stored) == parse_document(stored)
-    with pytest.raises(ConfigError):
-        parse_stored(device_class(selectors=[{}]))
+    with pytest.raises(ConfigError, match=r"^ResourceSlice nics: spec"):
+        parse_stored(stored | {"kind": "ResourceSlice"})

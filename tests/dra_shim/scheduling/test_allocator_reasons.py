@@ -130,6 +130,7 @@ def test_too_long_search_is_aborted_with_a_remedy() -> None:
     [
         (ClaimSpec(), "requests no device; add a request"),
         (ClaimSpec((request(cls="x"),)), "request nic: class 'x' is not among the given files (found: dranet)"),
+        (ClaimSpec(violations=("ResourceClaim nics: spec",)), "ResourceClaim nics: spec"),
         (ClaimSpec((request(count=20), request("b", 20))), "requests 40 devices; a claim holds at most 32"),
         (ClaimSpec((ClaimRequest("nic", (DeviceRequest("nic/a", "dranet"), DeviceRequest("nic/b", "y"))),)), "request nic/b: class 'y' is not among the given files (found: dranet)"),
     ],
@@ -139,6 +140,14 @@ def test_spec_that_no_search_can_satisfy_is_refused_by_name(spec: ClaimSpec, rea
     (line,) = refused([NamedClaim("default/nics", spec)], NodeInventory((nic("a"),)))
 
     assert line.startswith(f"claim default/nics: {reason}")
+
+
+def test_class_that_cannot_be_read_is_an_error_of_a_claim_with_a_request_of_it() -> None:
+    classes = {name: DeviceClass(name, violations=(f"{name}: typo",)) for name in ("dranet", "x")}
+
+    lines = refused([wanted(request())], NodeInventory((nic("a"),)), classes)
+
+    assert lines == ("claim default/nics: dranet: typo",)
 
 
 def test_missing_class_is_reported_without_known_classes() -> None:
