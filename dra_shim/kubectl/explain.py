@@ -22,8 +22,15 @@ from dra_shim.kubectl.source import (
     add_source_flags,
     name_of_item,
 )
-from dra_shim.resourceapi import Document, parse_stored
+from dra_shim.resourceapi import (
+    Document,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    Workload,
+    parse_stored,
+)
 from dranet_nri.component.output import add_output_flag, print_lines
+from dranet_nri.component.replace import replace
 from dranet_nri.errors import ConfigError
 
 EXAMPLES: Final = ("explain pod/train-0 -n ml", "explain job/train -n ml", "explain job.yaml")
@@ -47,7 +54,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         f"(kinds: {kinds}); a name alone is a pod's",
     )  # fmt: skip
     parser.add_argument("-n", "--namespace", default="default", metavar="NAME",
-                        help="namespace of the pod or job")  # fmt: skip
+                        help="namespace of the pod or job, or of a file that has none")  # fmt: skip
     parser.add_argument("--node", default="", metavar="NAME",
                         help="only this node; by default the pod's own, or the first that "
                         "can meet the claims")  # fmt: skip
@@ -88,7 +95,8 @@ def _targets(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Docu
     """Return (documents to explain, their object in the cluster or {} for files)."""
     target = args.target
     if target == STDIN or Path(target).exists():
-        return read_documents(files_below([target])), {}
+        documents = read_documents(files_below([target]))
+        return tuple(_in_namespace(document, args.namespace) for document in documents), {}
     word, _, name = target.rpartition("/")
     kind = KINDS.get(word.lower().removesuffix("s") or "pod")
     if kind is None or target.endswith((".yaml", ".yml", ".json")):
@@ -103,6 +111,14 @@ def _targets(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Docu
     raise ConfigError(
         [f"{target}: no {kind[1]} {full_name}; correct the name, or give its --namespace"]
     )
+
+
+def _in_namespace(document: Document, namespace: str) -> Document:
+    """Return a document of a file in the namespace, unless it has one."""
+    match document:
+        case ResourceClaim("") | ResourceClaimTemplate("") | Workload(namespace=""):
+            return replace(document, namespace=namespace)
+    return document
 
 
 def _beside(targets: Sequence[Document], source: ObjectSource, owner: Item) -> tuple[Document, ...]:

@@ -263,6 +263,15 @@ def test_explain_finds_the_node_for_a_file(saved: Path) -> None:
     assert ended.returncode == 0
 
 
+def test_explain_takes_the_namespace_of_a_file_without_one_from_the_flag(saved: Path) -> None:
+    (saved.parent / "job.yaml").write_text(JOB.replace(", namespace: ml", ""))
+
+    ended = run(saved, "explain", "job.yaml", "-n", "ml", "--node", "dgx-h100")
+
+    assert ended.stdout.startswith("decision: Job ml/train: the claims can be met")
+    assert run(saved, "explain", "job.yaml").returncode == 1
+
+
 def test_explain_accepts_the_name_of_a_job(saved: Path) -> None:
     (saved / "job.yaml").write_text(JOB)
 
