@@ -10,10 +10,13 @@ from dranet_nri.errors import ConfigError
 
 STDIN: Final = "-"
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+_KUSTOMIZATIONS: Final = frozenset({"kustomization.yaml", "kustomization.yml"})
 
 
 def files_below(names: Sequence[str]) -> tuple[str, ...]:
     """Return the files, each once; a directory means the manifests below it.
+
+    A kustomization is no manifest: it may lack apiVersion and kind.
 
     Raises:
         ConfigError: a directory has none.
@@ -23,10 +26,19 @@ def files_below(names: Sequence[str]) -> tuple[str, ...]:
         if name == STDIN or not Path(name).is_dir():
             found.append(name)
             continue
-        below = sorted(path for path in Path(name).rglob("*") if path.suffix in SUFFIXES)
+        below = sorted(
+            path
+            for path in Path(name).rglob("*")
+            if path.suffix in SUFFIXES and path.name not in _KUSTOMIZATIONS
+        )
         if not below:
             kinds = ", ".join(sorted(SUFFIXES))
-            raise ConfigError([f"{name}: no manifest ({kinds}) is below it; check the path"])
+            raise ConfigError(
+                [
+                    f"{name}: no manifest ({kinds}) is below it; check the path, and render a "
+                    "kustomization first, as by kubectl kustomize"
+                ]
+            )
         found += map(str, below)
     return tuple(dict.fromkeys(found))
 

@@ -197,6 +197,24 @@ def test_valid_documents_are_listed_with_exit_status_0(shim: Shim) -> None:
     ]
 
 
+def test_kustomization_of_a_directory_is_no_manifest(shim: Shim) -> None:
+    claims, overlay = shim.directory / "claims", shim.directory / "overlay"
+    for directory, name in ((claims, "kustomization.yaml"), (overlay, "kustomization.yml")):
+        directory.mkdir()
+        (directory / name).write_text("resources: [claim.yaml]\nnamespace: ml\n")
+    (claims / "claim.yaml").write_text(CLAIM)
+
+    done = shim.run("validate", "claims")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "claims/claim.yaml: ResourceClaim default/fast is valid\n"
+    done = shim.run("validate", "overlay")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "dra-shim: overlay: no manifest (.json, .yaml, .yml) is below it; check the path, and "
+        "render a kustomization first, as by kubectl kustomize\n",
+    )
+
+
 def test_each_error_is_one_line_with_file_path_value_and_rule(shim: Shim) -> None:
     shim.write("bad.yaml", CLAIM.replace("mtu: 4000", "mtu: 4").replace("count: 2", "count: two"))
     shim.write("cel.yaml", CLASS.replace("driver ==", "driver +"))
