@@ -9,6 +9,7 @@ Rules:
 
 import argparse
 import os
+import select
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -173,13 +174,13 @@ def _command_name(words: Sequence[str]) -> str:
 
 def _has_no_reader(stream: TextIO) -> bool:
     """Whether the stream's reader is closed; if so, drop the buffered rest."""
-    try:
-        stream.flush()
-    except BrokenPipeError:
-        # Python flushes once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        return True
-    return False
+    poll = select.poll()
+    poll.register(stream, 0)
+    if not poll.poll(0):
+        return False
+    # Python flushes once more at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return True
 
 
 class _Completion:

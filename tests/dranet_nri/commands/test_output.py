@@ -1,5 +1,7 @@
 """Output of commands for untrusted names and reasons."""
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -85,3 +87,16 @@ def test_only_the_output_module_prints_text() -> None:
     }
 
     assert printing == {"dranet_nri/component/output.py"}
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_closed_reader_of_the_output_is_no_failure(unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [sys.executable, "-m", "dranet_nri", "--version"], check=False, stdout=writer,
+        stderr=subprocess.PIPE, env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    )  # fmt: skip
+    os.close(writer)
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
