@@ -9,12 +9,12 @@ from uuid import uuid4
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction, nonce_for, writing
 from dra_shim.commands.documents import read_documents
+from dra_shim.commands.inventory_file import inventory_of
 from dra_shim.pool import near_in, node_inventory
 from dra_shim.prepare.allocation import is_gated
 from dra_shim.prepare.transactions import check_distinct
 from dra_shim.resourceapi import DeviceClass
 from dra_shim.scheduling.allocator import NamedClaim, allocate
-from dra_shim.scheduling.inputs import read_inventory
 from dra_shim.scheduling.pod_claims import PodClaim, claims_of_pod, classes_of
 from dra_shim.settings.common import (
     StatePaths,
@@ -177,7 +177,7 @@ def _allocated(
 ) -> list[Allocation]:
     if not claims:
         return []
-    inventory, facts = read_inventory(args.inventory, args.azure_size)
+    inventory, facts = inventory_of(args)
     near = near_in(facts, args.feature_gates)
     recorded, uses = transaction.recorded_devices(), transaction.in_use()
     publishable = node_inventory(inventory, recorded, uses, args.filter, args.shared, facts, near)

@@ -14,6 +14,7 @@ from dra_shim.commands.cluster import add_cluster_flags, read_cluster
 from dra_shim.commands.cross_check import title_of
 from dra_shim.commands.documents import files_below, read_files
 from dra_shim.commands.explanation import Explanation, document_of, lines_of
+from dra_shim.commands.inventory_file import inventory_of
 from dra_shim.pool import near_in, node_inventory
 from dra_shim.resourceapi import (
     DeviceClass,
@@ -34,7 +35,7 @@ from dra_shim.scheduling.allocator import (
     pools_of,
     with_allocated,
 )
-from dra_shim.scheduling.inputs import node_of_slices, read_inventory, slices_among
+from dra_shim.scheduling.inputs import node_of_slices, slices_among
 from dra_shim.scheduling.pod_claims import classes_of
 from dra_shim.settings.common import (
     DEFAULT_NAMESPACE,
@@ -136,7 +137,7 @@ def main(args: argparse.Namespace) -> int:
 
     Raises:
         DranetError: the files are invalid, or the cluster cannot be read.
-        OSError: the records or the inventory cannot be read.
+        OSError: the records cannot be read.
     """
     given = files_below([*args.files, *args.claim])
     if not given:
@@ -307,7 +308,7 @@ def _pool_set(
     if not from_inventory:
         return PoolSet(pools)
     recorded, uses = observe(state_from(args), counted_elsewhere)
-    inventory, facts = read_inventory(args.inventory, args.azure_size)
+    inventory, facts = inventory_of(args)
     near = near_in(facts, args.feature_gates)
     publishable = node_inventory(inventory, recorded, uses, args.filter, args.shared, facts, near)
     own = pool_set_of(publishable, node_name(args.node or node))

@@ -20,28 +20,20 @@ MAX_PORT: Final = 0xFFFF  # dev_port is an unsigned short, linux/netdevice.h
 
 
 def read_inventory(
-    path: Path | None, azure_size: str = "", *, sysfs_root: Path = SYSFS
-) -> tuple[Inventory, HostFacts | None]:
-    """Return the inventory of a file, or that of this node, with the facts it was built from.
+    azure_size: str = "", *, sysfs_root: Path = SYSFS
+) -> tuple[Inventory, HostFacts]:
+    """Return the inventory of this node, with the facts it was built from.
 
     Args:
-        path: the file, None for this node.
         azure_size: Azure VM size of this node, "" if unknown.
         sysfs_root: mount point of sysfs.
 
     Raises:
         KernelError: the kernel refused a dump.
         InvalidValueError: the size is unknown.
-        ConfigError: all violations of the file, or a size is given with a file.
-        OSError: the file cannot be read.
     """
-    if path is None:
-        facts = read_host(sysfs_root, azure_size)
-        return inventory_from_facts(facts), facts
-    if azure_size:
-        rule = "not possible with --inventory; give it to the 'dranet-nri inventory' that writes it"
-        raise ConfigError([f"--azure-size {azure_size}: {rule}"])
-    return parse_inventory(path.read_text("utf-8")), None
+    facts = read_host(sysfs_root, azure_size)
+    return inventory_from_facts(facts), facts
 
 
 def parse_inventory(text: str) -> Inventory:

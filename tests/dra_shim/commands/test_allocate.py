@@ -285,8 +285,9 @@ def test_claim_and_class_are_read_from_standard_input(shim: Shim) -> None:
         (("--filter", "false"), "device pci-0000-01-00-0: not published: dropped by --filter"),
         (("--claim", "missing.yaml"), "missing.yaml: cannot be read: No such file or directory"),
         (("--class", "binary"), "binary: is not UTF-8 at byte 0; save it as UTF-8"),
-        (("--inventory", "missing.json"), "No such file or directory: 'missing.json'"),
-        (("--inventory", "claim.yaml"), "document: not valid JSON at line 2 column 1"),
+        (("--inventory", "missing.json"), "--inventory missing.json: cannot be read: No such file"),
+        (("--inventory", "binary"), "--inventory binary: is not UTF-8 at byte 0; save it as UTF-8"),
+        (("--inventory", "claim.yaml"), "--inventory claim.yaml: document: not valid JSON at line"),
         (("--azure-size", "Standard_X"), "--azure-size Standard_X: not possible with --inventory"),
     ],
 )

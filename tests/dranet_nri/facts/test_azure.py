@@ -60,7 +60,7 @@ def test_azure_size_adds_gpu_domains_to_the_inventory(tmp_path: Path) -> None:
     plain, placed = (
         next(
             device
-            for device in read_inventory(None, size, sysfs_root=tmp_path)[0].devices
+            for device in read_inventory(size, sysfs_root=tmp_path)[0].devices
             if device.name == NIC
         )
         for size in ("", "standard_nd96asr_v4")
@@ -72,7 +72,7 @@ def test_azure_size_adds_gpu_domains_to_the_inventory(tmp_path: Path) -> None:
 
 def test_unknown_azure_size_is_refused_before_the_scan(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="--azure-size 'Standard_X'"):
-        read_inventory(None, "Standard_X", sysfs_root=tmp_path)
+        read_inventory("Standard_X", sysfs_root=tmp_path)
 
 
 def test_inventory_command_accepts_the_azure_size(
