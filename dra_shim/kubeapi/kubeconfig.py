@@ -43,6 +43,9 @@ def _read(path: Path, context: str) -> SingleConfig:
         chosen = KubeConfig.from_file(path).get(context or None)
     except ConfigError as error:
         raise InvalidValueError(f"--kubeconfig {path}: {error}") from error
+    except UnicodeDecodeError as error:  # its repr has the content of the file
+        reason = f"is not UTF-8 at byte {error.start}; save it as UTF-8"
+        raise InvalidValueError(f"--kubeconfig {path}: {reason}") from None
     except Exception as error:  # any error of the library is caused by the file
         raise InvalidValueError(f"--kubeconfig {path}: not a kubeconfig: {error!r}") from error
     assert chosen is not None, "without a default there is a context or an error"

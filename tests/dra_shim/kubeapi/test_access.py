@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import traceback
 import warnings
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -148,6 +149,18 @@ def test_invalid_kubeconfig_is_refused(tmp_path: Path, text: str, reason: str) -
 
     with pytest.raises(InvalidValueError, match=f"--kubeconfig {path}: {reason}"):
         from_kubeconfig(path)
+
+
+def test_error_of_a_kubeconfig_has_no_token_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(b"users: [{name: a\xff, user: {token: s3cret}}]")
+
+    with pytest.raises(InvalidValueError) as caught:
+        from_kubeconfig(path)
+
+    reason = "is not UTF-8 at byte 16; save it as UTF-8"
+    assert str(caught.value) == f"--kubeconfig {path}: {reason}"
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_context_with_a_missing_cluster_is_refused(tmp_path: Path) -> None:
