@@ -144,15 +144,15 @@ def read_nodes(source: ObjectSource) -> tuple[ClusterNode, ...]:
 
 
 def node_named(nodes: Sequence[ClusterNode], name: str) -> ClusterNode:
-    """Return a node by its name.
+    """Return a node with devices by its name.
 
     Raises:
         ConfigError: there is none.
     """
-    for node in nodes:
-        if node.name == name:
-            return node
-    names = [node.name for node in nodes]
+    publishing = {node.name: node for node in nodes if node.devices}
+    if name in publishing:
+        return publishing[name]
+    names = list(publishing)
     hint = did_you_mean(name, names)
     shown = ", ".join(names[:10]) or "none"
     raise ConfigError([f"NODE {name}: publishes no devices{hint}; nodes that do: {shown}"])

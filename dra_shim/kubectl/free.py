@@ -37,6 +37,8 @@ def main(args: argparse.Namespace) -> int:
     nodes_free = [free_pairs_of(node) for node in nodes if node.devices]
     if show_document(args.output, lambda: {"nodes": [fields_of(free) for free in nodes_free]}):
         return 0
+    if not nodes_free:
+        print_lines("no node publishes devices; check that the driver runs on it")
     print_lines(*(free.text for free in nodes_free))
     if len(nodes_free) > 1:
         rows = [

@@ -157,6 +157,22 @@ def test_partition_of_a_gpu_is_no_gpu(saved: Path, node: str, old: str, new: str
     assert " of 7 GPU+NIC pairs" in run(saved, "free", node).stdout
 
 
+def test_nodes_without_devices_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "pods.json").write_text(json.dumps(driver_pod("gb200")))
+
+    ended = run(tmp_path, "free")
+    assert (ended.returncode, ended.stdout) == (
+        0,
+        "no node publishes devices; check that the driver runs on it\n",
+    )
+    for command in ("free", "topology"):
+        ended = run(tmp_path, command, "gb200")
+        assert (ended.returncode, ended.stderr) == (
+            1,
+            "kubectl dranet: NODE gb200: publishes no devices; nodes that do: none\n",
+        )
+
+
 def test_walkthrough_shows_what_free_prints(tmp_path: Path) -> None:
     for name in ("node-a", "node-b"):
         text = nodes()["dgx-h100"].replace("dgx-h100", name)
