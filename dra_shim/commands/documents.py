@@ -29,7 +29,7 @@ def files_below(names: Sequence[str]) -> tuple[str, ...]:
         below = sorted(
             path
             for path in Path(name).rglob("*")
-            if path.suffix in SUFFIXES and path.name not in _KUSTOMIZATIONS
+            if path.suffix in SUFFIXES and path.name not in _KUSTOMIZATIONS and not path.is_dir()
         )
         if not below:
             kinds = ", ".join(sorted(SUFFIXES))

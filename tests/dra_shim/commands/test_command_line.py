@@ -197,12 +197,13 @@ def test_valid_documents_are_listed_with_exit_status_0(shim: Shim) -> None:
     ]
 
 
-def test_kustomization_of_a_directory_is_no_manifest(shim: Shim) -> None:
+def test_kustomization_and_directory_below_a_directory_are_no_manifests(shim: Shim) -> None:
     claims, overlay = shim.directory / "claims", shim.directory / "overlay"
     for directory, name in ((claims, "kustomization.yaml"), (overlay, "kustomization.yml")):
         directory.mkdir()
         (directory / name).write_text("resources: [claim.yaml]\nnamespace: ml\n")
     (claims / "claim.yaml").write_text(CLAIM)
+    (claims / "old.yaml").mkdir()
 
     done = shim.run("validate", "claims")
     assert (done.returncode, done.stderr) == (0, "")
