@@ -106,7 +106,9 @@ def name_of_item(item: Item) -> str:
 def _members(document: object) -> Sequence[Item]:
     if not isinstance(document, Mapping):
         return ()
-    if str(document.get("kind", "")).endswith("List") or "items" in document:
+    if "items" in document and "kind" not in document:  # kubectl prints the items first
+        raise ConfigError(["document: has items but no kind, as if cut off; save it again"])
+    if str(document.get("kind", "")).endswith("List"):
         return [item for item in document.get("items") or () if isinstance(item, Mapping)]
     return (document,)
 

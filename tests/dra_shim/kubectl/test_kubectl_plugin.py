@@ -64,7 +64,7 @@ def saved(tmp_path: Path) -> Path:
         (directory / f"{name}.json").write_text(text)
     allocated = claim("pair-x", "train-0", GPU, NIC)
     (directory / "claims.json").write_text(json.dumps(allocated))
-    (directory / "pods.json").write_text(json.dumps({"items": [driver_pod("dgx-h100")]}))
+    (directory / "pods.json").write_text(json.dumps(driver_pod("dgx-h100")))
     (directory / "classes.yaml").write_text(CLAIMS)
     return directory
 
@@ -157,6 +157,19 @@ def test_partition_of_a_gpu_is_no_gpu(saved: Path, node: str, old: str, new: str
     assert " of 7 GPU+NIC pairs" in run(saved, "free", node).stdout
 
 
+@pytest.mark.parametrize("command", ["status", "free"])
+def test_list_whose_end_is_missing_is_refused(saved: Path, command: str) -> None:
+    (saved / "more.yaml").write_text("apiVersion: v1\nitems:\n- kind: Pod\n  metadata:\n    na")
+
+    ended = run(saved, command)
+
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        f"kubectl dranet: {saved}/more.yaml: document: has items but no kind, as if cut off; save "
+        "it again\n",
+    )
+
+
 def test_nodes_without_devices_are_reported(tmp_path: Path) -> None:
     (tmp_path / "pods.json").write_text(json.dumps(driver_pod("gb200")))
 
@@ -190,7 +203,7 @@ def test_walkthrough_shows_what_free_prints(tmp_path: Path) -> None:
 
 def test_free_pairs_a_gpu_only_with_a_nic_of_the_same_root(saved: Path) -> None:
     allocated = [claim("a", "p", GPU), claim("b", "q", (*NIC[:2], "pci-0000-40-00-0"))]
-    (saved / "claims.json").write_text(json.dumps({"items": allocated}))
+    (saved / "claims.json").write_text(json.dumps({"kind": "List", "items": allocated}))
 
     assert run(saved, "free", "dgx-h100").stdout.startswith("6 of 8 GPU+NIC pairs")
 
