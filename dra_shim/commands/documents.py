@@ -1,9 +1,10 @@
 """Manifest files of the commands, read from paths or standard input."""
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from dra_shim.resourceapi import Document, parse_manifests
 from dranet_nri.errors import ConfigError
@@ -19,7 +20,7 @@ def files_below(names: Sequence[str]) -> tuple[str, ...]:
     A kustomization is no manifest: it may lack apiVersion and kind.
 
     Raises:
-        ConfigError: a directory has none.
+        ConfigError: a directory has none, or cannot be read.
     """
     found: list[str] = []
     for name in names:
@@ -28,8 +29,8 @@ def files_below(names: Sequence[str]) -> tuple[str, ...]:
             continue
         below = sorted(
             path
-            for path in Path(name).rglob("*")
-            if path.suffix in SUFFIXES and path.name not in _KUSTOMIZATIONS and not path.is_dir()
+            for path in _paths_below(name)
+            if path.suffix in SUFFIXES and path.name not in _KUSTOMIZATIONS
         )
         if not below:
             kinds = ", ".join(sorted(SUFFIXES))
@@ -41,6 +42,20 @@ def files_below(names: Sequence[str]) -> tuple[str, ...]:
             )
         found += map(str, below)
     return tuple(dict.fromkeys(found))
+
+
+def _paths_below(directory: str) -> Iterator[Path]:
+    """Yield all files below a directory; rglob would leave out what it cannot read."""
+    try:
+        for folder, _, names in os.walk(directory, onerror=_raise):
+            yield from (Path(folder, name) for name in names)
+    except OSError as error:
+        reason = f"{error.filename}: cannot be read: {error.strerror}; check the path"
+        raise ConfigError([reason]) from None
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
 
 
 def title_of_file(name: str) -> str:

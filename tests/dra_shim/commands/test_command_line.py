@@ -1,6 +1,8 @@
 """`dra-shim release` and `validate` from the command line, and invalid command lines."""
 
+import os
 import subprocess
+from errno import EACCES
 from math import inf
 from pathlib import Path
 
@@ -213,6 +215,28 @@ def test_kustomization_and_directory_below_a_directory_are_no_manifests(shim: Sh
         1,
         "dra-shim: overlay: no manifest (.json, .yaml, .yml) is below it; check the path, and "
         "render a kustomization first, as by kubectl kustomize\n",
+    )
+
+
+def test_directory_that_cannot_be_read_is_an_error(
+    shim: Shim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shim.directory / "claims/hidden").mkdir(parents=True)
+    (shim.directory / "claims/claim.yaml").write_text(CLAIM)
+    scandir = os.scandir
+
+    def refused(path: str) -> object:
+        if path == "claims/hidden":
+            raise PermissionError(EACCES, os.strerror(EACCES), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    done = shim.run("validate", "claims")
+
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "dra-shim: claims/hidden: cannot be read: Permission denied; check the path\n",
     )
 
 
