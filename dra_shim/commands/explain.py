@@ -244,8 +244,8 @@ def _claim_of(
     hint = did_you_mean(label, [name for of_kind, name in by_identity if of_kind is kind])
     raise ConfigError(
         [
-            f"resourceClaims {entry.name}: no {kind.__name__} {label} among the files{hint}; "
-            "add its file, or read the cluster with --cluster"
+            f"resourceClaims {entry.name}: no {kind.__name__} {label}{hint}; correct the name, "
+            "create it, or add its file"
         ]
     )
 

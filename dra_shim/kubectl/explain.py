@@ -24,6 +24,7 @@ from dra_shim.kubectl.source import (
 )
 from dra_shim.resourceapi import (
     Document,
+    OtherObject,
     ResourceClaim,
     ResourceClaimTemplate,
     Workload,
@@ -107,7 +108,11 @@ def _targets(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Docu
     full_name = f"{args.namespace}/{name}"
     for item in source.items(kind):
         if name_of_item(item) == full_name:
-            return (parse_stored({"kind": kind[1], **item}),), item
+            document = parse_stored({"kind": kind[1], **item})
+            if isinstance(document, OtherObject):
+                reason = "has no resourceClaims; name another, or add some"
+                raise ConfigError([f"{target}: {kind[1]} {full_name} {reason}"])
+            return (document,), item
     raise ConfigError(
         [f"{target}: no {kind[1]} {full_name}; correct the name, or give its --namespace"]
     )

@@ -41,8 +41,8 @@ def _unusable_classes(request: ClaimRequest, classes: Mapping[str, DeviceClass])
         if name not in classes:
             found = ", ".join(sorted(classes)) or "none"
             yield (
-                f"request {alternative.name}: class {name!r} is not among the given files "
-                f"(found: {found}); add the file that holds it"
+                f"request {alternative.name}: no class {name!r} (found: {found}); correct the "
+                "name, create it, or add its file"
             )
         else:
             yield from classes[name].violations

@@ -403,8 +403,8 @@ def test_missing_template_is_reported_with_its_name(shim: Shim) -> None:
 
     assert done.returncode == 1
     assert done.stderr == (
-        "dra-shim: Job ml/train: resourceClaims net: no ResourceClaimTemplate ml/pear among the "
-        'files (did you mean "ml/pair"?); add its file, or read the cluster with --cluster\n'
+        "dra-shim: Job ml/train: resourceClaims net: no ResourceClaimTemplate ml/pear (did you "
+        'mean "ml/pair"?); correct the name, create it, or add its file\n'
     )
 
 

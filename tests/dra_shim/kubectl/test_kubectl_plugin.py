@@ -310,6 +310,18 @@ def test_explain_accepts_the_name_of_a_job(saved: Path) -> None:
     assert ended.returncode == 1
 
 
+def test_explain_of_a_pod_without_claims_is_refused_with_the_remedy(saved: Path) -> None:
+    (saved / "pod.json").write_text(json.dumps(driver_pod("gb200")))
+
+    ended = run(saved, "explain", "dranet-gb200", "-n", "kube-system")
+
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "kubectl dranet: dranet-gb200: Pod kube-system/dranet-gb200 has no resourceClaims; name "
+        "another, or add some\n",
+    )
+
+
 def test_explain_reports_an_object_that_cannot_be_read_only_if_the_pod_refers_to_it(
     saved: Path,
 ) -> None:

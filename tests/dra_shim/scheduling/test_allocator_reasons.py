@@ -129,10 +129,10 @@ def test_too_long_search_is_aborted_with_a_remedy() -> None:
     ("spec", "reason"),
     [
         (ClaimSpec(), "requests no device; add a request"),
-        (ClaimSpec((request(cls="x"),)), "request nic: class 'x' is not among the given files (found: dranet)"),
+        (ClaimSpec((request(cls="x"),)), "request nic: no class 'x' (found: dranet)"),
         (ClaimSpec(violations=("ResourceClaim nics: spec",)), "ResourceClaim nics: spec"),
         (ClaimSpec((request(count=20), request("b", 20))), "requests 40 devices; a claim holds at most 32"),
-        (ClaimSpec((ClaimRequest("nic", (DeviceRequest("nic/a", "dranet"), DeviceRequest("nic/b", "y"))),)), "request nic/b: class 'y' is not among the given files (found: dranet)"),
+        (ClaimSpec((ClaimRequest("nic", (DeviceRequest("nic/a", "dranet"), DeviceRequest("nic/b", "y"))),)), "request nic/b: no class 'y' (found: dranet)"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
