@@ -4,15 +4,17 @@ kubectl runs in a process group of its own, so that Ctrl-C does not end it: the 
 """
 
 import json
+import re
 import subprocess
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from dra_shim.verify.documents import Document
 from dra_shim.verify.types import CommandResult
 from dranet_nri.errors import DranetError
 
 LIMIT_S = 60.0
+_LOG_LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:")  # of klog, before the error
 NO_KUBECTL = "kubectl is not on the PATH: install it"
 
 
@@ -36,7 +38,12 @@ class Kubectl:
         Raises:
             KubectlError: it cannot be read.
         """
-        items: list[Document] = json.loads(self._checked("get", *words, "--output=json"))["items"]
+        text = self._checked("get", *words, "--output=json")
+        try:
+            items: list[Document] = json.loads(text)["items"]
+        except (ValueError, TypeError, LookupError):
+            reason = "printed no JSON list; check the kubectl on the PATH"
+            raise KubectlError(f"kubectl get: {reason}") from None
         return items
 
     def logs(self, namespace: str, pod: str, container: str, tail: int) -> str:
@@ -82,7 +89,9 @@ class Kubectl:
     def _checked(self, *words: str, stdin: str = "", limit_s: float = LIMIT_S) -> str:
         done = self._run(*words, stdin=stdin, limit_s=limit_s)
         if done.exit_code:
-            error_text = " ".join(done.stderr.split()) or f"exit status {done.exit_code}"
+            lines = done.stderr.split("\n")
+            lines = [line for line in lines if line and not _LOG_LINE.match(line)] or lines
+            error_text = " ".join(" ".join(lines).split()) or f"exit status {done.exit_code}"
             raise KubectlError(f"kubectl {words[0]}: {error_text}")
         return done.stdout
 

@@ -400,6 +400,33 @@ def test_bundle_has_logs_of_other_nodes_if_one_is_unreachable(
     assert "i/o timeout" in logs["dranet-far-dranet.log"]
 
 
+LOG_LINE = "E1128 06:13:21.438538 17 memcache.go:265] Unhandled Error"
+REFUSED = "The connection to the server was refused"
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("echo 'Warning: token renewed'", "printed no JSON list; check the kubectl on the PATH"),
+        ("echo '{}'", "printed no JSON list; check the kubectl on the PATH"),
+        (f"echo '{LOG_LINE}' >&2; echo '{REFUSED}' >&2; exit 1", REFUSED),
+        (f"echo '{LOG_LINE}' >&2; exit 1", LOG_LINE),
+        ("exit 3", "exit status 3"),
+    ],
+    ids=["text", "no-list", "log-and-error", "log", "nothing"],
+)
+def test_failure_of_kubectl_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, error: str
+) -> None:
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\n{body}\n")
+    (tmp_path / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    ended = called(main, "status", cwd=tmp_path)
+
+    assert (ended.returncode, ended.stderr) == (1, f"kubectl dranet: kubectl get: {error}\n")
+
+
 def test_bundle_does_not_overwrite_a_file(saved: Path) -> None:
     (saved.parent / "b.tar.gz").write_text("mine")
 
