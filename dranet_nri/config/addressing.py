@@ -16,7 +16,7 @@ from ipaddress import ip_address, ip_interface, ip_network
 from typing import Final
 
 from dranet_nri.config.child import IPVLAN, PASSTHROUGH
-from dranet_nri.config.json_cursor import Fields, Node, given, show
+from dranet_nri.config.json_cursor import Fields, Node, given, has_entries, show
 from dranet_nri.config.link import address_mode
 from dranet_nri.model import Addressing, AddressMode, NetworkConfig
 
@@ -67,7 +67,7 @@ def _check_unnumbered(node: Node, fields: Fields, kind: object) -> None:
         node = fields["addressing"]
         report = node.report if "type" in fields else node.report_missing
         report(rule)
-    if "addresses" in fields:
+    if has_entries(fields, "addresses"):
         node.report("Unnumbered together with addresses is not possible; keep one")
 
 
@@ -77,7 +77,7 @@ def _check_dhcp(node: Node, fields: Fields, kind: object) -> None:
         fields[given_as].report("DHCP needs Ethernet, and ipoib makes InfiniBand; use Static")
     if kind == IPVLAN:
         fields[given_as].report("DHCP is not possible with type IPVLAN; use Static")
-    if "addresses" in fields:
+    if has_entries(fields, "addresses"):
         node.report("DHCP together with addresses is not possible; keep one")
 
 
@@ -123,10 +123,10 @@ def unreachable_gateways(config: NetworkConfig) -> Iterator[tuple[int, str]]:
 
     Args:
         config: all parameters of the NIC, after every merge. Without `addresses` the NIC keeps
-            those of the host, which are not known here.
+            those of the host, and with DHCP it gets one of the server. These are not known here.
     """
     interface = config.interface
-    if interface.addresses is None:
+    if interface.addresses is None or interface.addressing is Addressing.DHCP:
         return
     networks = [ip_interface(cidr.rpartition("-")[2]).network for cidr in interface.addresses]
     networks += (

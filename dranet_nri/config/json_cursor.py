@@ -251,6 +251,11 @@ def items_of(fields: Fields, name: str, most: int | None = None) -> list[Node]:
     return fields[name].items(most) if name in fields else []
 
 
+def has_entries(fields: Fields, name: str) -> bool:
+    """Whether the named list has entries; an empty one has no effect beside another field."""
+    return name in fields and bool(fields[name].value)
+
+
 def object_of(fields: Fields, name: str) -> dict[str, Node]:
     """Return the entries of the named object that are not null, none if it is absent."""
     return fields[name].present() if name in fields else {}

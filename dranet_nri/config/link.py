@@ -39,7 +39,7 @@ def read_link(fields: Fields, config: InterfaceConfig, *, has_rules: bool) -> In
     Args:
         fields: fields of `interface`.
         config: what was read of them before.
-        has_rules: whether the document has `rules`.
+        has_rules: whether the document has entries in `rules`.
     """
     numbers = {name: _number(fields, name) for name in NUMBERS}
     mtu = fields["mtu"].value if "mtu" in fields else None

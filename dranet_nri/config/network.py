@@ -30,6 +30,7 @@ from dranet_nri.config.json_cursor import (
     Node,
     Violations,
     given,
+    has_entries,
     required,
     without_blank,
 )
@@ -120,7 +121,7 @@ def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
 def _network(node: Node) -> NetworkConfig:
     fields = without_blank(node.fields((*TOP_FIELDS, "profile"), (POLICY,)), "profile")
     given(fields, POLICY, read_policy)  # checked here, applied by the merge
-    read_interface = partial(_interface, has_rules="rules" in fields)
+    read_interface = partial(_interface, has_rules=has_entries(fields, "rules"))
     interface = given(fields, "interface", read_interface) or InterfaceConfig()
     ethtool = given(fields, ETHTOOL, read_ethtool) or EthtoolConfig()
     if ethtool and interface.child is not None:

@@ -6,7 +6,7 @@ import pytest
 
 from dranet_nri.config import ConfigEntry, ConfigSource, parse_network_config, select_config
 from dranet_nri.errors import ConfigError
-from dranet_nri.model import InterfaceConfig, NetworkConfig, RouteConfig
+from dranet_nri.model import Addressing, InterfaceConfig, NetworkConfig, RouteConfig
 
 CLASS, CLAIM = ConfigSource.CLASS, ConfigSource.CLAIM
 
@@ -120,6 +120,15 @@ def test_list_of_the_claim_replaces_that_of_the_class() -> None:
     assert config.interface.addresses == ("10.0.0.2/8",)
     assert config.routes == (RouteConfig("11.0.0.0/8", scope=253),)
     assert config.rules == ()
+
+
+def test_empty_list_of_the_claim_permits_what_the_list_of_the_class_excludes() -> None:
+    base = {"interface": {"addresses": ["10.0.0.1/8"]}, "rules": [{"table": 5}]}
+    above = {"interface": {"vrf": {"name": "blue"}, "dhcp": True, "addresses": []}, "rules": []}
+
+    config = select_config([entry(CLASS, base), entry(CLAIM, above)], "nic")
+
+    assert (config.interface.addressing, config.rules) == (Addressing.DHCP, ())
 
 
 def test_merged_configuration_is_validated() -> None:

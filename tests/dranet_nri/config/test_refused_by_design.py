@@ -40,9 +40,12 @@ ACCEPTED: Final[tuple[dict[str, object], ...]] = (
     *(interface(arpIgnore=number) for number in (0, 1, 2, 3, 8)),
     *(interface(arpAnnounce=number) for number in (0, 1, 2)),
     *(interface(vrf={"name": "blue"}), interface(vrf={"name": "blue", "table": 7})),
+    interface(vrf={"name": "blue"}) | {"rules": []},
+    interface(dhcp=True, addresses=[]) | route(),
     *(interface(type="Passthrough"), interface(addressing="Static"), interface(addressing="DHCP")),
     interface(**child(ipvlan={"mode": "L2", "flag": "Bridge"})),
     interface(type="IPVLAN", addressing="Unnumbered"),
+    interface(type="IPVLAN", addressing="Unnumbered", addresses=[]),
     *(interface(acceptRA=number) for number in (0, 1, 2)),
     *(interface(addrGenMode=number) for number in (0, 1, 3)),
     *(interface(disableIPv6=False), interface(dadTransmits=0), interface(addressing="SLAAC")),
@@ -87,6 +90,9 @@ REFUSED: Final[dict[str, tuple[dict[str, object], ...]]] = {
         for document in (interface(name=name), interface(vrf={"name": name}))
     ),
     "a name with a byte `0xa0` in UTF-8, such as `à`": (interface(name="à"),),
+    "a `vrf.name` with a character that `interface.name` cannot have": (
+        interface(vrf={"name": "blue+red"}),
+    ),
     "`vrf.name` equal to `interface.name`": (interface(name="net1", vrf={"name": "net1"}),),
     "GSO and GRO sizes above 524280": tuple(
         interface(**{field: 524281})
