@@ -2,7 +2,7 @@
 
 Rules:
 1. The event loop writes them, so that a hung loop writes none.
-2. Metrics are written with the heartbeat, if they changed.
+2. Metrics are written with the heartbeat, if they changed or their file was removed.
 3. A failed write blocks no other work and is logged once. Stale metrics are removed.
 """
 
@@ -70,7 +70,7 @@ class TelemetryWriter:
         self._changed.set()
 
     def beat(self) -> None:
-        """Write the heartbeat, and the metrics if they changed."""
+        """Write the heartbeat, and the metrics if necessary."""
         self._try("heartbeat not written, liveness probes will fail", self._write_heartbeat)
         self._try("metrics not written", self._write_metrics)
 
@@ -112,10 +112,10 @@ class TelemetryWriter:
             hung=len(self._metrics.work.hung),
         )
         text = self._metrics.text()
-        if text == self._written:
+        path = self.run_dir / METRICS
+        if text == self._written and path.exists():
             return
         self._written = ""
-        path = self.run_dir / METRICS
         try:
             save(self.fs, path, text.encode(), durable=False, mode=READABLE)
         except OSError:

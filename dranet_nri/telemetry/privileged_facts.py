@@ -47,11 +47,11 @@ class PrivilegedFactsWriter:
             await asyncio.sleep(PERIOD_S)
 
     async def update(self) -> None:
-        """Read the facts, and write them if they changed."""
+        """Read the facts, and write them if they changed or their file was removed."""
         error_text = ""
         try:
             content = privileged_facts.encoded(await self.read())
-            if content != self._written:
+            if content != self._written or not (self.run_dir / privileged_facts.NAME).exists():
                 privileged_facts.store(self.fs, self.run_dir, content)
                 self._written = content
         except Exception as error:  # noqa: BLE001 - no failure, such as of a thread's start, ends it

@@ -395,6 +395,16 @@ def test_outdated_metrics_are_removed_on_a_full_disk(
     assert Scrape(path.read_text()).values[missed] == 2
 
 
+def test_removed_metrics_are_written_again(node: Node) -> None:
+    path, beating = node.root / "run" / "metrics.prom", pulse(node)
+    beating.beat()
+    path.unlink()
+
+    beating.beat()
+
+    assert path.exists()
+
+
 class ReadOnlyFs(FileSystem):
     """A file system that takes nothing."""
 

@@ -100,7 +100,7 @@ class Host:
         return self.facts
 
 
-def test_only_changed_facts_are_written(tmp_path: Path) -> None:
+def test_only_changed_or_removed_facts_are_written(tmp_path: Path) -> None:
     host = Host()
     writer = PrivilegedFactsWriter(FileSystem(), tmp_path, partial(in_thread, host.read))
     file = tmp_path / "facts.json"
@@ -114,6 +114,9 @@ def test_only_changed_facts_are_written(tmp_path: Path) -> None:
         host.facts = SOME
         await writer.update()
         assert privileged_facts.load(tmp_path) == SOME
+        file.unlink()
+        await writer.update()
+        assert privileged_facts.load(tmp_path) == SOME, "a removed file is written again"
 
     asyncio.run(scenario())
 
