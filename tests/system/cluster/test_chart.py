@@ -135,6 +135,17 @@ def test_release_with_another_name_is_consistent(helm: Path) -> None:
     assert daemon_set(documents)["serviceAccountName"] == "nics"
 
 
+def test_names_of_digits_are_strings(helm: Path) -> None:
+    def with_name(name: str) -> str:
+        documents = rendered(
+            helm, f"--namespace={name}", fullnameOverride=name, nameOverride=name,
+            monitoring=dict.fromkeys(("podMonitor", "serviceMonitor", "alerts", "dashboard"), True),
+        )  # fmt: skip
+        return json.dumps(documents)
+
+    assert with_name("123") == with_name("letters").replace("letters", "123")
+
+
 @pytest.mark.parametrize(("kubernetes", "version"), SERVED)
 def test_device_classes_have_a_served_version(helm: Path, kubernetes: str, version: str) -> None:
     documents = rendered(helm, f"--kube-version={kubernetes}")

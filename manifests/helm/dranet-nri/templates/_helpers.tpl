@@ -14,7 +14,7 @@
 {{- end -}}
 
 {{- define "dranet.labels" -}}
-app: {{ include "dranet.name" . }}
+app: {{ include "dranet.name" . | quote }}
 k8s-app: dranet
 {{- end -}}
 
