@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from dra_shim.commands import run
+from dranet_nri.model.api_names import parse_label
 from tests.system.cluster.installed import BASE, MANIFESTS
 from tests.system.cluster.policies import matching, usernames
 
@@ -144,6 +145,15 @@ def test_names_of_digits_are_strings(helm: Path) -> None:
         return json.dumps(documents)
 
     assert with_name("123") == with_name("letters").replace("letters", "123")
+
+
+@pytest.mark.parametrize("name", ["a" * 53, "my.nics", f"{'a' * 50}.bc"])
+def test_service_of_any_release_has_a_valid_name(helm: Path, name: str) -> None:
+    values = {"serviceMonitor": True}
+    documents = rendered(helm, fullnameOverride=f"{name}-dranet", monitoring=values)
+    (service,) = (found for found in documents if found["kind"] == "Service")
+
+    assert parse_label(service["metadata"]["name"]).endswith("-metrics")
 
 
 @pytest.mark.parametrize(("kubernetes", "version"), SERVED)
