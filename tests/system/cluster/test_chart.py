@@ -156,6 +156,18 @@ def test_service_of_any_release_has_a_valid_name(helm: Path, name: str) -> None:
     assert parse_label(service["metadata"]["name"]).endswith("-metrics")
 
 
+def test_labels_of_monitoring_replace_those_of_the_chart(helm: Path) -> None:
+    kinds = dict.fromkeys(("podMonitor", "serviceMonitor", "alerts"), True)
+    status, text = templated(helm, monitoring=kinds | {"labels": {"app": "prometheus"}})
+    found = [each for each in text.split("---\n") if "monitoring.coreos.com" in each]
+
+    assert (status, len(found)) == (0, 3)
+    for document in found:
+        assert document.count("\n    app: ") == 1
+        labels = yaml.safe_load(document)["metadata"]["labels"]
+        assert labels == {"app": "prometheus", "k8s-app": "dranet"}
+
+
 @pytest.mark.parametrize(("kubernetes", "version"), SERVED)
 def test_device_classes_have_a_served_version(helm: Path, kubernetes: str, version: str) -> None:
     documents = rendered(helm, f"--kube-version={kubernetes}")

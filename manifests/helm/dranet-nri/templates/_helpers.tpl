@@ -18,6 +18,11 @@ app: {{ include "dranet.name" . | quote }}
 k8s-app: dranet
 {{- end -}}
 
+{{- /* Those of monitoring.labels have precedence: a Prometheus may select by `app`. */ -}}
+{{- define "dranet.monitoringLabels" -}}
+{{- merge (dict) (.Values.monitoring.labels | default dict) (include "dranet.labels" . | fromYaml) | toYaml }}
+{{- end -}}
+
 {{- define "dranet.image" -}}
 {{- with .Values.image }}
 {{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
