@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import yaml
 
+from dra_shim.cloud.names import HINTS
 from dra_shim.web.pages import pages
 from tests.manifests.test_base import VERSION
 
@@ -79,6 +80,12 @@ def test_probes_use_served_paths() -> None:
     served = {*pages(Mock(), Mock(), Mock())}
 
     assert {*SCHEMA["properties"]["metricsPath"]["enum"]} == served - {"/readyz"}
+
+
+def test_clouds_are_those_of_the_flag() -> None:
+    hints = SCHEMA["properties"]["args"]["properties"]["cloudProviderHint"]["enum"]
+
+    assert {*hints} == {None, "", *HINTS}
 
 
 def test_chart_has_this_version() -> None:
