@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from unittest.mock import Mock
 import yaml
 
 from dra_shim.cloud.names import HINTS
+from dra_shim.settings.run import IGNORED
 from dra_shim.web.pages import pages
 from tests.manifests.test_base import VERSION
 
@@ -86,6 +88,15 @@ def test_clouds_are_those_of_the_flag() -> None:
     hints = SCHEMA["properties"]["args"]["properties"]["cloudProviderHint"]["enum"]
 
     assert {*hints} == {None, "", *HINTS}
+
+
+def test_values_without_effect_are_those_of_ignored_flags() -> None:
+    text = (CHART / "values.yaml").read_text().partition("# Taken,")[2].partition("\n# ")[0]
+    names = re.findall(r"^  (\w+):", text, re.MULTILINE)
+
+    flags = {"--" + re.sub("([A-Z])", r"-\1", name).lower() for name in names}
+    assert flags
+    assert flags <= {flag for flag, _ in IGNORED}
 
 
 def test_chart_has_this_version() -> None:
