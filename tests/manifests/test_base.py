@@ -14,6 +14,7 @@ import yaml
 
 from dra_shim.kubeletplugin.sockets import sockets_of
 from dra_shim.settings.common import KUBELET_ROOT, STATE
+from dra_shim.web.healthz import ANSWER_S
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.settings import CDI, NRI_SOCKET, RUN
 
@@ -133,6 +134,11 @@ def test_flags_of_the_containers_exist(line: tuple[str, ...]) -> None:
     importlib.import_module(f"{PACKAGES[program]}.commands.{command}").add_flags(parser)
 
     parser.parse_args(flags)
+
+
+@pytest.mark.parametrize("kind", ["startup", "liveness", "readiness"])
+def test_probes_of_the_shim_wait_for_its_three_checks(kind: str) -> None:
+    assert SHIM[f"{kind}Probe"].get("timeoutSeconds", 1) > 3 * ANSWER_S  # a second by default
 
 
 def test_update_never_runs_two_pods_on_a_node() -> None:
