@@ -20,7 +20,7 @@ CHART = MANIFESTS / "helm/dranet-nri"
 DEADLINE_S = 60
 # Values of each kind that dranet's chart has, and ours; and what becomes of them.
 ARGS: dict[str, Any] = {
-    "filter": "",
+    "filter": "",  # not a flag: dranet's chart takes it for the default
     "dbPath": "/var/run/dranet/x.db",
     "inventoryMinPollInterval": "2s",
     "inventoryPollBurst": 5,
@@ -32,7 +32,6 @@ ARGS: dict[str, Any] = {
     "uplinkInterfaces": "eth0,bond*",
 }
 FLAGS = {
-    "--filter=",
     "--db-path=/var/run/dranet/x.db",
     "--inventory-min-poll-interval=2s",
     "--inventory-poll-burst=5",
