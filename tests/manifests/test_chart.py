@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ import yaml
 from dra_shim.cloud.names import HINTS
 from dra_shim.settings.run import IGNORED
 from dra_shim.web.pages import pages
+from dranet_nri.commands import run
 from tests.manifests.test_base import VERSION
+from tests.manifests.test_documents import PAGES
 
 CHART = Path(__file__).parents[2] / "manifests/helm/dranet-nri"
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -88,6 +91,19 @@ def test_clouds_are_those_of_the_flag() -> None:
     hints = SCHEMA["properties"]["args"]["properties"]["cloudProviderHint"]["enum"]
 
     assert {*hints} == {None, "", *HINTS}
+
+
+def test_documented_flags_of_the_plugin_have_values() -> None:
+    parser = argparse.ArgumentParser()
+    run.add_flags(parser)
+    flags = {*parser.format_help().split()} & {
+        flag for page in PAGES for flag in re.findall(r"--[a-z-]+", page.read_text())
+    }
+    template = (CHART / "templates/daemonset.yaml").read_text().partition("- name: nri")[2]
+
+    assert {"--slaac-ready-timeout", "--vm-runtimes"} <= flags
+    unset = {flag for flag in flags if flag.removeprefix("--") not in template}
+    assert unset - {"--help"} == set()
 
 
 def test_values_without_effect_are_those_of_ignored_flags() -> None:

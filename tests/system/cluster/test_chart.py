@@ -109,10 +109,17 @@ def test_values_of_dranets_chart_become_flags(helm: Path) -> None:
     assert parser.parse_args(shim["args"]).exclude == ARGS["exclude"]
 
 
-def test_runtime_socket_value_becomes_a_flag(helm: Path) -> None:
-    _, nri = daemon_set(rendered(helm, nri={"socket": "/run/k3s/nri/nri.sock"}))["containers"]
+def test_values_of_the_plugin_become_flags(helm: Path) -> None:
+    values = {
+        "socket": "/run/k3s/nri/nri.sock", "vmRuntimes": "*kata*,edera",
+        "slaacReadyTimeout": "20s", "dhcpReadyTimeout": "1m30s",
+    }  # fmt: skip
+    _, nri = daemon_set(rendered(helm, nri=values))["containers"]
 
-    assert "--nri-socket=/run/k3s/nri/nri.sock" in nri["args"]
+    assert {
+        "--nri-socket=/run/k3s/nri/nri.sock", "--vm-runtimes=*kata*,edera",
+        "--slaac-ready-timeout=20s", "--dhcp-ready-timeout=1m30s",
+    } <= {*nri["args"]}  # fmt: skip
 
 
 def test_kubelet_root_value_becomes_mount_and_flag(helm: Path) -> None:
