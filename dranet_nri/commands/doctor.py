@@ -311,7 +311,8 @@ def _no_socket(host: HostDiagnostics, socket: Path) -> str:
     ways = [CONTAINERD_NRI] if file or not crio else []
     ways += [CRIO_NRI] if crio or not file else []
     off = "NRI is off (default of containerd 1.7 and CRI-O before 1.30), or no runtime runs"
-    return f"{off}; set {'; or '.join(ways)}"
+    other = "if the plugin has another --nri-socket, give that here, too"
+    return f"{off}; set {'; or '.join(ways)}; {other}"
 
 
 def _below_run(path: str) -> str:

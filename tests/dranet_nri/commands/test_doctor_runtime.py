@@ -107,6 +107,7 @@ def test_missing_nri_socket_is_reported_with_a_remedy_per_runtime(
 
     assert (found.grade, str(SOCKET) in found.text) == (Severity.BAD, True)
     assert {remedy for remedy in (CONTAINERD_NRI, CRIO_NRI) if remedy in found.text} == remedies
+    assert "--nri-socket" in found.text
 
 
 @pytest.mark.parametrize("path", ["/run/containerd/nri.sock", "/var/lib/nri.sock"])
