@@ -3,8 +3,8 @@
 Rules:
 1. An event triggers a scan, and the scan reads the state. The event loop never waits for the
    kernel.
-2. If the node cannot be scanned, published devices stay published. After some time the health of
-   all devices is unknown.
+2. If scans fail or hang, published devices stay published. After some time the health of all
+   devices is unknown.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class NodeDevices:
             state.run,
             clouds,
         )
-        self._reporter = HealthReporter(publish, notify, timing.clock())
+        self._reporter = HealthReporter(publish, notify, timing.clock)
         self._clock, self._wakeup = timing.clock, Wakeup(timing)
         self._rescan_s, self._schedule = options.rescan_s, ScanSchedule(options.rescan_s)
         self._scan_lock = asyncio.Lock()
@@ -117,6 +117,7 @@ class NodeDevices:
             StateError: inotify is not available.
             OSError: the records cannot be read, or no events can be received.
         """
+        self._reporter.scan_began()
         with (
             RecordCache(self._state) as records,
             self._host.listening(self.request_scan, self._notify),
@@ -185,19 +186,19 @@ class NodeDevices:
     async def _scan(self, *, full: bool) -> None:
         records = await self._records()
         self._scans += 1
+        self._reporter.scan_began()
         full = self._schedule.begin(self._clock()) or full
         try:
             snapshot = await self._scanner.scan(records, full=full)
         except (DranetError, OSError) as error:
             self._notify(notices.ScanFailed(error, self._schedule.failed(self._clock())))
             self._wakeup.wake()
-            self._reporter.scan_failed(error, self._clock())
+            self._reporter.scan_failed(error)
             raise
-        now = self._clock()
-        self._schedule.ended(now, full=full)
+        self._schedule.ended(self._clock(), full=full)
         if full:
             self._last_full_scan = self._scans
-        self._reporter.publish(snapshot, now)
+        self._reporter.publish(snapshot)
 
     async def _records(self) -> RecordCache:
         """Return the cache of records; wait until it is open."""

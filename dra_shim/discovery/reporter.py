@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Final
 
 from dra_shim.discovery.notices import (
@@ -16,7 +17,8 @@ from dra_shim.discovery.snapshot import NodeSnapshot
 from dra_shim.pool import DeviceHealth, DriverResources, HealthReport
 from dranet_nri.component.replace import replace
 
-UNKNOWN_HEALTH_S: Final = 120.0  # seconds without a successful scan, after which health is unknown
+UNKNOWN_HEALTH_S: Final = 120.0  # seconds of scans without success, after which health is unknown
+_NOT_ENDED: Final = "a scan has not ended; see the log of dra-shim"
 
 
 class HealthReporter:
@@ -27,32 +29,47 @@ class HealthReporter:
     """
 
     def __init__(
-        self, publish: Callable[[DriverResources], None], notify: Notify, now: float
+        self,
+        publish: Callable[[DriverResources], None],
+        notify: Notify,
+        clock: Callable[[], float],
     ) -> None:
         """Start with an empty snapshot.
 
         Args:
             publish: called with the devices after each scan, changed or not; must not raise.
             notify: called with each change; must not raise.
-            now: monotonic seconds.
+            clock: monotonic seconds.
         """
         self.snapshot = NodeSnapshot()
         self._publish = publish
         self._notify = notify
-        self._scanned_s = now  # time of the last successful scan
+        self._clock = clock
+        self._unscanned_since = inf  # begin of the first scan since the last success
+        self._error = _NOT_ENDED
         self._first = True
         self._report = HealthReport(0, ())
         self._reported = asyncio.Event()
 
     async def health(self, last: int | None) -> HealthReport:
-        """Implement HealthSource."""
+        """Implement HealthSource; health is unknown if scans fail or hang for too long."""
+        if self._clock() - self._unscanned_since >= UNKNOWN_HEALTH_S:
+            self._report_unknown()
         while self._report.number == last:
             await self._reported.wait()
         return self._report
 
-    def publish(self, snapshot: NodeSnapshot, now: float) -> None:
+    def scan_began(self) -> None:
+        """Record that a scan was due, which may never end."""
+        self._unscanned_since = min(self._unscanned_since, self._clock())
+
+    def scan_failed(self, error: Exception) -> None:
+        """Record why the scan failed; devices stay published."""
+        self._error = str(error)
+
+    def publish(self, snapshot: NodeSnapshot) -> None:
         """Publish the devices of a scan, and report the differences to the previous one."""
-        self._scanned_s = now
+        self._unscanned_since, self._error = inf, _NOT_ENDED
         previous, self.snapshot = self.snapshot, snapshot
         self._publish(snapshot.resources)
         self._report_devices(previous, snapshot)
@@ -60,16 +77,14 @@ class HealthReporter:
         self._report_unhealthy(previous.unhealthy, snapshot.unhealthy)
         self._report_health(snapshot.health)
 
-    def scan_failed(self, error: Exception, now: float) -> None:
-        """Report unknown health if scans have failed for too long; devices stay published."""
-        if now - self._scanned_s >= UNKNOWN_HEALTH_S:
-            message = f"the node cannot be scanned: {error}"
-            self._report_health(
-                tuple(
-                    replace(device_health, healthy=None, message=message)
-                    for device_health in self.snapshot.health
-                )
+    def _report_unknown(self) -> None:
+        message = f"the node cannot be scanned: {self._error}"
+        self._report_health(
+            tuple(
+                replace(device_health, healthy=None, message=message)
+                for device_health in self.snapshot.health
             )
+        )
 
     def _report_health(self, health: tuple[DeviceHealth, ...]) -> None:
         if health != self._report.devices:

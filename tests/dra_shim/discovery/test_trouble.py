@@ -3,6 +3,7 @@
 import asyncio
 from errno import EINTR
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -109,6 +110,60 @@ def test_hanging_scan_is_reported_and_lookups_continue(tmp_path: Path) -> None:
 
             assert bench.notices_of(ScanHung)[0].seconds == 0.01
             assert (await bench.device("a")).name == "a"
+
+    finish(scenario())
+
+
+def test_health_is_unknown_after_a_scan_hangs_for_a_long_time(bench: Bench) -> None:
+    bench.host.add_nic("a")
+
+    async def scenario() -> None:
+        async with bench.running():
+            bench.host.may_scan.clear()
+            bench.clock.pass_time(RESCAN_S)
+            await bench.until(lambda: len(bench.host.scans) == 2)
+            bench.clock.pass_time(UNKNOWN_HEALTH_S - 1)
+            assert await bench.health() == {"a": True}
+            bench.clock.pass_time(1)
+            assert await bench.health() == {"a": None}
+
+            bench.host.may_scan.set()
+            await bench.clock.until_asleep(RESCAN_S)
+            assert await bench.health() == {"a": True}
+
+    finish(scenario())
+
+
+def test_health_is_unknown_while_no_events_can_be_received(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.host.add_nic("a")
+
+    def refuse(*_: object) -> NoReturn:
+        raise TROUBLE
+
+    async def scenario() -> None:
+        async with bench.running():
+            pass
+        monkeypatch.setattr(bench.host, "listening", refuse)
+        for expected in (True, None):
+            with pytest.raises(KernelError, match="changed during the read"):
+                await bench.devices.run()
+            assert await bench.health() == {"a": expected}
+            bench.clock.pass_time(UNKNOWN_HEALTH_S)
+
+    finish(scenario())
+
+
+def test_health_stays_known_between_rare_scans(bench: Bench) -> None:
+    bench.host.add_nic("a")
+
+    async def scenario() -> None:
+        async with bench.running():
+            pass
+        bench.clock.pass_time(2 * UNKNOWN_HEALTH_S)
+
+        assert await bench.health() == {"a": True}
 
     finish(scenario())
 
