@@ -1,9 +1,9 @@
 """Informer: the objects of a kind on the server, by list and watch.
 
-After the server ends a watch, the next watch continues from the last state. After an error, or
-after a watch without any event (not even a bookmark), all objects are listed again: the server may
-have been restored to an earlier state (etcd backup), and a watch from a later state then gets
-neither events nor an error.
+After the server ends a watch, the next watch continues from the last state; watches that end too
+early are retried with back-off. After an error, or after a watch without any event (not even a
+bookmark), all objects are listed again: the server may have been restored to an earlier state (etcd
+backup), and a watch from a later state then gets neither events nor an error.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +19,7 @@ from dranet_nri.component.clock import REAL, LoopClock
 
 # seconds of a watch; up to twice as long, so that watches do not end at the same time
 WATCH_S: Final = 300
+STEADY_S: Final = 10.0  # seconds; after a watch of this length the back-off starts again
 FIRST_PAUSE_S: Final = 0.5  # seconds after an error, or a watch without an event; doubles
 LONGEST_PAUSE_S: Final = 60.0
 _ANY: Final = "0"  # resourceVersion of a list in any state; the watch continues from it
@@ -59,6 +60,7 @@ class Informer:
         self._fields = fields
         self._changed = changed
         self._failed = failed
+        self._clock = timing.clock
         self._sleep = timing.sleep
         self._random = timing.random
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random)
@@ -68,13 +70,11 @@ class Informer:
         """List and watch until cancelled."""
         state = _ANY
         while True:
-            pause_s = 0.0
             try:
                 if not self._resource_version:
                     await self._list(state)
                     state = _ANY
-                if not await self._watch():
-                    self._resource_version, pause_s = "", self._backoff.next_s()
+                pause_s = await self._watch()
             except ExpiredError:
                 self._resource_version, state, pause_s = "", _NEWEST, self._backoff.next_s()
             except ApiError as error:
@@ -91,17 +91,23 @@ class Informer:
         self._resource_version = listing.version
         self._changed()
 
-    async def _watch(self) -> bool:
-        """Apply events until the server ends the watch; return whether there was any."""
-        received = False
+    async def _watch(self) -> float:
+        """Apply events until the server ends the watch; return the seconds until the next one."""
+        received, begun = False, self._clock()
         seconds = WATCH_S + int(WATCH_S * self._random())
         watched = self._api.watch(self._kind, self._fields, self._resource_version, seconds)
-        async with aclosing(watched) as events:
-            async for event in events:
-                received = True
+        try:
+            async with aclosing(watched) as events:
+                async for event in events:
+                    received = True
+                    self._apply(event)
+        finally:
+            steady = self._clock() - begun >= STEADY_S
+            if steady:
                 self._backoff.reset()
-                self._apply(event)
-        return received
+        if not received:
+            self._resource_version = ""
+        return 0.0 if received and steady else self._backoff.next_s()
 
     def _apply(self, event: WatchEvent) -> None:
         self._resource_version = version_of(event.object) or self._resource_version

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dra_shim.kubeapi import NODE, POD, ApiClient, ApiError, Informer, uid_of
+from dra_shim.kubeapi.informer import STEADY_S
 from dranet_nri.component.clock import LoopClock
 from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dranet_nri.nri.stub.plugin_bench import finish
@@ -119,6 +120,7 @@ def test_informer_resumes_a_closed_watch_at_the_last_resource_version() -> None:
             env.server.bookmark()
             await env.add("b")
             await env.until(["a", "b"])
+            env.clock.pass_time(STEADY_S)
             env.server.end_watches()
             await env.server.until(lambda: len(env.server.requests) == 4)
 
@@ -134,6 +136,7 @@ def test_next_watch_begins_at_the_last_bookmark() -> None:
             await env.server.until(lambda: env.server.watching == 1)
             await env.api.create(POD, {"metadata": {"name": "p"}}, "default")
             env.server.bookmark()
+            env.clock.pass_time(STEADY_S)
             env.server.end_watches()
             await env.server.until(lambda: len(queries(env.server)) == 3)
 
@@ -152,6 +155,7 @@ def test_expired_watch_is_followed_by_a_list_of_the_newest_state(case: str) -> N
                 env.server.fail_watches(410)
             else:
                 env.server.bookmark()
+                env.clock.pass_time(STEADY_S)
                 env.server.end_watches()
                 env.server.fail(Response(410, b""), lambda queries: "watch" in queries.query)
             await env.clock.until_asleep(0.5)
@@ -174,6 +178,7 @@ def test_object_lost_by_a_restore_of_the_server_is_removed(case: str) -> None:
             backup = env.server.backup()
             await env.add("b")
             await env.until(["a", "b"])
+            env.clock.pass_time(STEADY_S)
             if case == "the next is refused":
                 env.server.fail(None, lambda queries: "watch" in queries.query)
             env.server.restore(backup, End.BROKEN if case == "the watch breaks" else End.PROPER)
@@ -260,6 +265,7 @@ def test_successful_watch_resets_the_back_off() -> None:
             await env.server.until(lambda: env.server.watching == 1)
             await env.add("b")
             await env.until(["a", "b"])
+            env.clock.pass_time(STEADY_S)
             env.server.end_watches(End.BROKEN)
             await env.rest(0.5)
             await env.server.until(lambda: env.server.watching == 1)
@@ -278,6 +284,26 @@ def test_watches_that_end_at_once_are_retried_with_back_off() -> None:
                 await env.rest(pause_s)
 
             assert env.failures == []
+
+    finish(scenario())
+
+
+@pytest.mark.parametrize("end", ["proper", "expired", "broken"])
+def test_watches_that_end_after_one_event_are_retried_with_back_off(end: str) -> None:
+    async def scenario() -> None:
+        async with bench() as env:
+            for pause_s in (0.5, 1.0, 2.0):
+                await env.server.until(lambda: env.server.watching == 1)
+                env.server.bookmark()
+                if end == "expired":
+                    env.server.fail_watches(410)
+                else:
+                    env.server.end_watches(End.PROPER if end == "proper" else End.BROKEN)
+                await env.rest(pause_s)
+            await env.server.until(lambda: env.server.watching == 1)
+
+            lists = [watch for (watch,) in queries(env.server, "watch") if not watch]
+            assert len(lists) == (1 if end == "proper" else 4)
 
     finish(scenario())
 
