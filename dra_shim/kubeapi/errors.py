@@ -1,7 +1,7 @@
 """API errors: failed requests to an API server.
 
 ApiError                the request, the reason and the remedy
-├── UnavailableError    no response, or a request to retry (408, 429, 5xx)
+├── UnavailableError    no response, or a request to retry (3xx, 408, 429, 5xx)
 ├── RejectedError       the server rejects the credentials (401) or forbids the request (403)
 ├── NotFoundError       the object does not exist, or its namespace is being deleted
 ├── NotServedError      the server has no supported version of the kind

@@ -226,7 +226,7 @@ def _failure(
             return ConflictError(subject, text)
         case 410:
             return ExpiredError(subject, text)
-        case _ if code in (408, 429) or not 300 <= code < 500:
+        case _ if code in (408, 429) or not 400 <= code < 500:  # a proxy redirects, no API server
             return UnavailableError(subject, text, after_s=_retry_after_s(headers, details))
     causes = _causes(details)
     if any(cause.field == "metadata.uid" for cause in causes):

@@ -114,7 +114,7 @@ def test_invalid_list_is_a_retryable_error(body: object) -> None:
         (422, status_document(422, "Invalid"), InvalidError),
         (422, status_document(422, "Invalid", causes=[{"field": "metadata.uid"}]), ConflictError),
         (400, status_document(400, "BadRequest"), InvalidError),
-        (302, b"", InvalidError),
+        (302, b"", UnavailableError),
         (408, b"timeout", UnavailableError),
         (413, b"too large", InvalidError),
         (429, status_document(429), UnavailableError),

@@ -91,6 +91,20 @@ def test_retry_after_is_respected(tmp_path: Path) -> None:
     finish(scenario())
 
 
+def test_redirect_by_a_proxy_is_retried(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            server.fail(Response(302, b"", {"Location": "/login"}), is_apply)
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_any_notice(StatusSyncFailed)
+            await bench.rest(FIRST_PAUSE_S)
+            await bench.until_notice(StatusApplied)
+
+    finish(scenario())
+
+
 def test_lost_response_is_detected_as_written(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with reporting(tmp_path) as (server, bench):
