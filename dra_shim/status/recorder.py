@@ -2,8 +2,9 @@
 
 Rules:
 1. Posting an event delays no other work.
-2. A server that does not answer, or rejects the credentials, is retried: a server that has just
-   started rejects all requests. A rejected event is dropped, and reported once.
+2. A server that does not answer, rejects the credentials or does not serve the API is retried: a
+   server that has just started rejects all requests. So is a conflict: without an existing event
+   its cause is a quota that changed. A rejected event is dropped, and reported once.
 3. A failed event is retried after the others, with a limit: the cause may be a webhook for one
    namespace that does not answer.
 """
@@ -19,7 +20,7 @@ from dra_shim.kubeapi import (
     ApiError,
     ConflictError,
     NotFoundError,
-    Object,
+    NotServedError,
     RejectedError,
     UnavailableError,
     name_of,
@@ -79,7 +80,7 @@ class EventRecorder:
     async def _deliver(self, pending: PendingEvent) -> None:
         try:
             await self._post(pending)
-        except (UnavailableError, RejectedError, ConflictError) as error:
+        except (UnavailableError, RejectedError, NotServedError, ConflictError) as error:
             self._pause(error)
             self._retry(pending, error)
         except NotFoundError:
@@ -112,9 +113,12 @@ class EventRecorder:
         event = new_event(spec, count, await self._api_version(spec), self._node)
         try:
             await self._api.create(EVENT, event, namespace)
-        except ConflictError:
-            posted: Object | None = await self._api.get(EVENT, name_of(event), namespace)
-            posted = with_count(posted or {}, spec, count)
+        except ConflictError as error:
+            try:
+                existing = await self._api.get(EVENT, name_of(event), namespace)
+            except NotFoundError:
+                raise error from None
+            posted = with_count(existing, spec, count)
             if posted is None:
                 return
             await self._api.replace(EVENT, posted, namespace)

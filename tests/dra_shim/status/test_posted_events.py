@@ -79,6 +79,25 @@ def test_permanently_failing_event_is_dropped_without_delaying_others(
     finish(scenario())
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [refusal(409, "Conflict"), Response(404, b"404 page not found\n")],
+    ids=["changed quota", "starting server"],
+)
+def test_event_is_posted_after_a_temporary_refusal(tmp_path: Path, refused: Response) -> None:
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            server.fail(refused, lambda request: request.method == "POST")
+            bench.reporter.notify(PrepareFailed(CLAIM, "one"))
+            failure = await bench.until_notice(StatusSyncFailed)
+            await bench.rest(failure.retry_s)
+            await bench.until_notice(EventPosted)
+
+            assert [event["message"] for event in server.objects("events")] == ["one"]
+
+    finish(scenario())
+
+
 def test_invalid_event_is_dropped_and_logged(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with reporting(tmp_path) as (server, bench):
