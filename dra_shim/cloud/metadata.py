@@ -17,7 +17,7 @@ from dra_shim.cloud.provider import (
     ProviderFacts,
 )
 
-ANSWER_S: Final = 5.0
+ANSWER_S: Final = 5.0  # seconds of a whole request
 CACHE_S: Final = 240.0  # seconds for which a response is valid; NICs and addresses can be added
 MAX_ANSWER: Final = 1 << 20  # bytes
 
@@ -66,7 +66,7 @@ class MetadataProvider:
 @asynccontextmanager
 async def _client(server: str) -> AsyncIterator[aiohttp.ClientSession]:
     # The address is link-local: a proxy cannot reach it (trust_env is off).
-    timeout = aiohttp.ClientTimeout(connect=ANSWER_S, sock_read=ANSWER_S)
+    timeout = aiohttp.ClientTimeout(total=ANSWER_S)  # also of an answer that comes byte by byte
     async with aiohttp.ClientSession(server, timeout=timeout) as client:
         yield client
 

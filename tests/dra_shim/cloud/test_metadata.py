@@ -185,6 +185,14 @@ def test_unreachable_metadata_server_is_an_error() -> None:
         described(MetadataProvider(GCE, url))
 
 
+def test_answer_without_an_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dra_shim.cloud.metadata.ANSWER_S", 0.2)
+    script = gce()
+    script.dripping.set()
+    with served(script) as url, pytest.raises(CloudError, match="TimeoutError"):
+        described(MetadataProvider(GCE, url))
+
+
 # --------------------------------------------------------------------------- the directory
 
 
