@@ -14,6 +14,7 @@ from dra_shim.cloud.provider import (
     Get,
     MetadataRequest,
     ProviderDeviceId,
+    read_word,
     string_attributes,
 )
 
@@ -22,10 +23,15 @@ _LIFETIME_S: Final = "21600"
 
 async def _load(get: Get) -> Describe:
     ttl = (("X-aliyun-ecs-metadata-token-ttl-seconds", _LIFETIME_S),)
-    token = await get(MetadataRequest("/latest/api/token", ttl, "PUT"))
-    headers = (("X-aliyun-ecs-metadata-token", token.strip()),)
-    kind = await get(MetadataRequest("/latest/meta-data/instance/instance-type", headers))
-    node = string_attributes({"alibaba.dra.net/instanceType": kind.strip()})
+    token = read_word(
+        await get(MetadataRequest("/latest/api/token", ttl, "PUT")), "Alibaba metadata"
+    )
+    headers = (("X-aliyun-ecs-metadata-token", token),)
+    kind = read_word(
+        await get(MetadataRequest("/latest/meta-data/instance/instance-type", headers)),
+        "Alibaba metadata",
+    )
+    node = string_attributes({"alibaba.dra.net/instanceType": kind})
 
     def describe(device: ProviderDeviceId) -> DeviceFacts:
         elastic = any(name.startswith("erdma") for name in device.rdma)

@@ -21,6 +21,7 @@ from dra_shim.cloud.provider import (
     MetadataRequest,
     ProviderDeviceId,
     read_json,
+    read_word,
     text_at,
 )
 
@@ -53,8 +54,8 @@ _BY_TYPE: Final[Mapping[str, str]] = {
 
 async def _load(get: Get) -> Describe:
     ttl = (("X-aws-ec2-metadata-token-ttl-seconds", _LIFETIME_S),)
-    token = await get(MetadataRequest("/latest/api/token", ttl, "PUT"))
-    headers = (("X-aws-ec2-metadata-token", token.strip()),)
+    token = read_word(await get(MetadataRequest("/latest/api/token", ttl, "PUT")), "EC2 metadata")
+    headers = (("X-aws-ec2-metadata-token", token),)
     raw = await get(MetadataRequest("/latest/dynamic/instance-identity/document", headers))
     layout = _BY_TYPE.get(text_at(read_json(raw, "EC2 metadata"), "instanceType"), "")
     groups = device_groups([f"0000:{address}" for address in layout.split()])

@@ -25,6 +25,7 @@ from dra_shim.cloud.provider import (
     ProviderDeviceId,
     mac_digits,
     read_json,
+    read_word,
     string_attributes,
     text_at,
     value_at,
@@ -49,9 +50,10 @@ async def _load(get: Get) -> Describe:
     )
     host = await get(MetadataRequest(f"{_ROOT}/attributes/physical_host", _HEADERS, optional=True))
     listed = read_json(raw, "GCE metadata")
+    kind = read_word(machine, "GCE metadata").rpartition("/")[2]
     node = (
-        *string_attributes({"gce.dra.net/machineType": machine.strip().rpartition("/")[2]}),
-        *_placement(host.strip()),
+        *string_attributes({"gce.dra.net/machineType": kind}),
+        *_placement(read_word(host, "GCE metadata")),
     )
     nics = {
         mac_digits(text_at(nic, "mac")): _of_nic(node, nic, ipvlan=index > 0)

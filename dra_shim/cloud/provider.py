@@ -8,6 +8,7 @@ Rules:
 """
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from dranet_nri.inventory.attributes import truncated
 from dranet_nri.model import AttributeValue, Device, NetworkConfig
 
 _MOST: Final = MAX_ATTRIBUTES - 1  # the capacity of a shared device counts too
+_WORD: Final = re.compile("[!-;=-~]*")  # without "<", with which an HTML page begins
 _NO_PARAMETERS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
@@ -146,6 +148,18 @@ class Cloud:
     name: str
     server: str
     load: Callable[[Get], Awaitable[Describe]]
+
+
+def read_word(text: str, what: str) -> str:
+    """Return a text of one word, such as a token or a machine type; "" is returned unchanged.
+
+    Raises:
+        CloudError: it is something else, such as the HTML page of a proxy.
+    """
+    word = text.strip()
+    if not _WORD.fullmatch(word):
+        raise CloudError(f"{what}: answered {text[:60]!r}, must be one word")
+    return word
 
 
 def read_json(text: str, what: str) -> object:

@@ -380,6 +380,27 @@ def test_alibaba_marks_elastic_rdma() -> None:
     assert attributes(ALIBABA, answers, elastic)["alibaba.dra.net/erdma"] is True
 
 
+# --------------------------------------------------------------------------- invalid answers
+
+
+@pytest.mark.parametrize(
+    ("cloud", "path"),
+    [
+        (GCE, f"{_GCE}/machine-type"),
+        (GCE, f"{_GCE}/attributes/physical_host"),
+        (AWS, "/latest/api/token"),
+        (ALIBABA, "/latest/api/token"),
+        (ALIBABA, "/latest/meta-data/instance/instance-type"),
+    ],
+)
+@pytest.mark.parametrize("page", ["<html>\n</html>\n", "<html></html>", "service unavailable"])
+def test_page_of_a_proxy_is_an_error(cloud: Cloud, path: str, page: str) -> None:
+    answers = GCE_ANSWERS | {"/latest/api/token": "t0ken", path: page}
+
+    with pytest.raises(CloudError, match=r"metadata: answered .*, must be one word"):
+        facts(cloud, answers, NIC)
+
+
 # --------------------------------------------------------------------------- CoreWeave
 
 
