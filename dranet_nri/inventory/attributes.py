@@ -67,8 +67,10 @@ _STANDARD_ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-
 
 
 def readable(text: str) -> str:
-    """Return a kernel text with bytes that are not UTF-8 (lone surrogates) replaced."""
-    return text.encode(errors="surrogateescape").decode(errors="replace")
+    """Return a text with lone surrogates replaced: bytes of the kernel that are not UTF-8, or half
+    of a pair that a provider sends.
+    """
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def truncated(text: str) -> str:

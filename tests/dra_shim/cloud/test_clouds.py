@@ -448,6 +448,14 @@ def test_cloud_adds_attributes_and_replaces_none() -> None:
     assert named == {"dra.net/ifName": "eth1", "x.io/a": "x" * 64, "x.io/v": Version("1")}
 
 
+def test_half_of_a_surrogate_pair_is_replaced_in_an_attribute() -> None:
+    cut = json.loads('"rack \\ud83d"')
+
+    named = dict(enriched(device(), DeviceFacts((("x.io/a", cut),))).attributes)
+
+    assert named == {"x.io/a": "rack \N{REPLACEMENT CHARACTER}"}
+
+
 def test_device_keeps_its_own_attributes_if_a_cloud_gives_too_many() -> None:
     own = tuple((f"dra.net/a{index:02}", index) for index in range(29))
     given = DeviceFacts(tuple((f"x.io/b{index:02}", index) for index in range(5)))
