@@ -36,7 +36,7 @@ from dranet_nri.model import AttributeValue, table_of
 
 _HEADERS: Final = (("Metadata-Flavor", "Google"),)
 _ROOT: Final = "/computeMetadata/v1/instance"
-_NETWORK: Final = re.compile(r"projects/([0-9]+)/networks/(\S+)")
+_NETWORK: Final = re.compile(r"projects/([0-9]{1,19})/networks/(\S+)")
 _MAX_INTEGER: Final = 2**63 - 1
 _NO_BROADCAST: Final = 31  # RFC 3021: both addresses of such a network are those of hosts
 _LINK_SCOPE: Final = 253  # RT_SCOPE_LINK

@@ -91,7 +91,14 @@ def test_gce_gives_no_attributes_to_a_nic_with_an_invalid_network() -> None:
     assert attributes(GCE, GCE_ANSWERS, OTHER) == {}
 
 
-@pytest.mark.parametrize("listed", [{}, [{"mac": MAC, "network": f"projects/{2**63}/networks/n"}]])
+@pytest.mark.parametrize(
+    "listed",
+    [
+        {},
+        [{"mac": MAC, "network": f"projects/{2**63}/networks/n"}],
+        [{"mac": MAC, "network": f"projects/{'1' * 5000}/networks/n"}],
+    ],
+)
 def test_gce_interface_list_of_unexpected_shape_is_ignored(listed: object) -> None:
     answers = GCE_ANSWERS | {f"{_GCE}/network-interfaces/": listed}
     expected = {} if listed else attributes(GCE, GCE_ANSWERS, ID_ALONE)
