@@ -17,6 +17,7 @@ class Pool:
 
     Attributes:
         counters: counter sets of the pool.
+        elsewhere: devices of other nodes, which consume the same counters.
         problem: why the pool is unusable, "" if it is usable.
     """
 
@@ -25,6 +26,7 @@ class Pool:
     devices: tuple[SliceDevice, ...]
     counters: tuple[CounterValue, ...] = ()
     problem: str = ""
+    elsewhere: tuple[SliceDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +102,27 @@ def pools_of(slices: Iterable[ResourceSlice], node: str) -> tuple[Pool, ...]:
         current = [
             resource_slice for resource_slice in found if resource_slice.generation == newest
         ]
-        for_node = [
-            resource_slice for resource_slice in current if resource_slice.node in {"", node}
-        ]
-        if not for_node:
+        if not any(resource_slice.node in {"", node} for resource_slice in current):
             continue
-        devices = [
-            device
-            for resource_slice in for_node
-            for device in resource_slice.devices
-            if device.node in {"", node}
-        ]
+        here, elsewhere = _by_node(current, node)
         counters = tuple(
             counter for resource_slice in current for counter in resource_slice.counters
         )
-        pools.append(Pool(driver, name, tuple(devices), counters, _problem(current, counters)))
+        pools.append(Pool(driver, name, here, counters, _problem(current, counters), elsewhere))
     return tuple(pools)
+
+
+def _by_node(
+    slices: Sequence[ResourceSlice], node: str
+) -> tuple[tuple[SliceDevice, ...], tuple[SliceDevice, ...]]:
+    """Return the devices for a node, and the others."""
+    here: list[SliceDevice] = []
+    elsewhere: list[SliceDevice] = []
+    for entry in slices:
+        for device in entry.devices:
+            for_node = {entry.node, device.node} <= {"", node}
+            (here if for_node else elsewhere).append(device)
+    return tuple(here), tuple(elsewhere)
 
 
 def _problem(slices: Sequence[ResourceSlice], counters: Sequence[CounterValue]) -> str:

@@ -44,7 +44,7 @@ class Usage:
             for counter in pool.counters:
                 key = (pool.driver, pool.name, counter.set, counter.name)
                 self._left[key] = counter.value
-            for device in pool.devices:
+            for device in (*pool.devices, *pool.elsewhere):
                 if device.id in pool_set.in_use or device.id in pool_set.shares:
                     self._draw(device, -1)
 

@@ -8,14 +8,22 @@ import pytest
 
 from dra_shim.pool import NodeInventory
 from dra_shim.resourceapi import (
+    AllocatedResult,
     Capacity,
     ClaimSpec,
     CounterValue,
     Policy,
+    ResourceSlice,
     Taint,
     Toleration,
 )
-from dra_shim.scheduling.allocator import NamedClaim, allocate
+from dra_shim.scheduling.allocator import (
+    NamedClaim,
+    PoolSet,
+    allocate,
+    pools_of,
+    with_allocated,
+)
 from dra_shim.scheduling.allocator.capacity import CapacityShare, share_of
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.model import Device, DeviceKey, NetworkConfig
@@ -93,6 +101,19 @@ def test_devices_in_use_have_consumed_their_counters() -> None:
     pool_set = pool_set_with(vf("whole", 2), vf("a"), vf("b"), counters=PF, in_use={"a": "claim q"})
 
     assert given(pool_set, claim(exactly())) == [("r", "b")]
+
+
+def test_devices_of_other_nodes_have_consumed_counters_of_the_pool() -> None:
+    there = replace(vf("there", 2), node="m")
+    slices = [
+        ResourceSlice("a", "x.y", "p", count=2, counters=PF),
+        ResourceSlice("b", "x.y", "p", count=2, devices=(replace(vf("here"), node="n"), there)),
+    ]
+    pool_set = PoolSet(pools_of(slices, "n"))
+    used = with_allocated(pool_set, [("claim q", AllocatedResult(there.id))])
+
+    assert given(pool_set, claim(exactly())) == [("r", "here")]
+    assert "counter pf/vfs: needs 1, 0 is left" in " ".join(refused(used, claim(exactly())))
 
 
 def test_admin_access_consumes_counters() -> None:
