@@ -206,7 +206,8 @@ def _candidate(
         reason=f"{check.what} is false: {check.text}" if check is not None and false else "",
         failure=failure,
         in_use=_in_use(device, request, pool_set),
-        obstacle=pool.problem or _taints(device, request) or share.refusal,
+        # The scheduler evaluates selectors before it reads taints and capacity.
+        obstacle=pool.problem or ("" if failure else _taints(device, request) or share.refusal),
         share=share,
     )
 

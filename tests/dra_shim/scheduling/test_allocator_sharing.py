@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from dra_shim.cel import SelectorError
 from dra_shim.pool import NodeInventory
 from dra_shim.resourceapi import (
     AllocatedResult,
@@ -299,6 +300,20 @@ def test_tainted_device_needs_a_toleration(
     assert given(pool_set, claim(exactly("r", 1, tolerations=tolerations))) == [
         ("r", "a" if free else "b")
     ]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"taints": (Taint("k"),)}, {"capacity": (Capacity("m", Fraction(1)),)}]
+)
+def test_selector_is_evaluated_before_taints_and_capacity(fields: dict[str, object]) -> None:
+    pool_set = pool_set_with(
+        slice_device("a", **fields),
+        slice_device("b", rail=1, capacity=(Capacity("m", Fraction(2)),)),
+    )
+    fails = exactly("r", 1, 'device.attributes["x.y"].rail == 1', capacity=(("m", Fraction(2)),))
+
+    with pytest.raises(SelectorError, match='the device has no "rail"'):
+        given(pool_set, claim(fails))
 
 
 def test_infeasible_request_is_reported_despite_a_failing_selector() -> None:
