@@ -17,6 +17,7 @@ from dra_shim.resourceapi import (
 )
 from dra_shim.scheduling.allocator.capacity import NOTHING, CapacityShare, share_of
 from dra_shim.scheduling.allocator.pools import Pool, PoolSet
+from dranet_nri.component.replace import replace
 from dranet_nri.config import show
 from dranet_nri.model import Version
 
@@ -113,10 +114,11 @@ def pending_requests(
     Raises:
         SelectorError: a selector is not valid CEL.
     """
+    problem = next((pool.problem for pool in pool_set.pools if pool.problem), "")
     return tuple(
-        PendingRequest(
+        _pending(
             index,
-            tuple(
+            [
                 _alternative(
                     (index, label),
                     alternative,
@@ -125,11 +127,23 @@ def pending_requests(
                     pool_set,
                 )
                 for alternative in request.alternatives
-            ),
+            ],
+            problem,
         )
         for index, (label, spec) in enumerate(claims)
         for request in spec.requests
     )
+
+
+def _pending(
+    claim: int, alternatives: Sequence[RequestAlternative], problem: str
+) -> PendingRequest:
+    """Return a request; with an unusable pool, the scheduler allocates no alternative of a request
+    that has one with allocationMode All.
+    """
+    if problem and any(alternative.request.all_devices for alternative in alternatives):
+        alternatives = [replace(alternative, blocked=problem) for alternative in alternatives]
+    return PendingRequest(claim, tuple(alternatives))
 
 
 def show_attribute(value: OneOrMore) -> str:
@@ -155,12 +169,12 @@ def _alternative(
     chosen = tuple(
         candidate for candidate in selected if candidate.failure or not candidate.share.refusal
     )
-    blocked = next((pool.problem for pool in pool_set.pools if pool.problem), "")
+    blocked = ""
     if not chosen:
         none = "the selectors choose no device"
-        blocked = blocked or (f"{none} with the requested capacity" if selected else none)
+        blocked = f"{none} with the requested capacity" if selected else none
     if len(chosen) > MAX_DEVICES:
-        blocked = blocked or f"a claim holds at most {MAX_DEVICES} devices"
+        blocked = f"a claim holds at most {MAX_DEVICES} devices"
     for entry in chosen:
         if entry.why_not:
             blocked = blocked or f"device {entry.device.name}: {entry.why_not}"

@@ -1,9 +1,15 @@
-"""Depth-first search, first fit, with back-tracking over combinations and alternatives."""
+"""Depth-first search, first fit, with back-tracking over combinations and alternatives.
 
-from collections.abc import Sequence
+Rules of allocationMode All, which are those of the scheduler:
+1. Its selectors are evaluated on all devices before the search, also those of an alternative.
+2. A device of it that violates a constraint stops the search: no other devices are tried.
+"""
+
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from dra_shim.cel import SelectorError
 from dra_shim.resourceapi import MAX_DEVICES
 from dra_shim.scheduling.allocator.candidates import Candidate, PendingRequest, RequestAlternative
 from dra_shim.scheduling.allocator.errors import AllocationError
@@ -37,8 +43,11 @@ class Search:
 
         Raises:
             SelectorError: a selector failed on a tried device.
-            AllocationError: no solution was found within MAX_TRIES.
+            AllocationError: a request for all devices violates a constraint, or no solution was
+                found within MAX_TRIES.
         """
+        for failure in _failures_of_all_mode(self._pending):
+            raise failure
         return self._allocate_from(0)
 
     def _allocate_from(self, index: int) -> bool:
@@ -51,10 +60,6 @@ class Search:
         )
 
     def _try_alternative(self, index: int, alternative: RequestAlternative) -> bool:
-        if alternative.request.all_devices:
-            for option in alternative.options:
-                if option.failure is not None:
-                    raise option.failure
         if (
             alternative.blocked
             or self._allocated_to(alternative.claim) + alternative.count > MAX_DEVICES
@@ -74,6 +79,8 @@ class Search:
                 continue
             if option.failure is not None:
                 raise option.failure
+            if violation := self.usage.violation(alternative, option):
+                raise _stopped(alternative, option, violation)
             self._count_try()
             self.usage.reserve(alternative, option)
             self.chosen[index].append((alternative, option))
@@ -93,10 +100,12 @@ class Search:
         )
 
     def _is_open(self, alternative: RequestAlternative, option: Candidate) -> bool:
-        """Return whether an option can be allocated now; one with a failed selector counts."""
+        """Return whether an option can be allocated now, or stops the search."""
         if option.failure is not None:
             return not self.usage.taken(alternative, option)
-        return not self.usage.conflicts_with(alternative, option)
+        if self.usage.unavailable(alternative, option):
+            return False
+        return alternative.request.all_devices or not self.usage.violation(alternative, option)
 
     def _can_finish(self, index: int, alternative: RequestAlternative, start: int) -> bool:
         """Look ahead: return whether each request alone still has enough options."""
@@ -131,3 +140,21 @@ class Search:
                     "make the selectors of competing requests disjoint, or ask for fewer devices"
                 ]
             )
+
+
+def _failures_of_all_mode(pending: Sequence[PendingRequest]) -> Iterator[SelectorError]:
+    for request in pending:
+        for alternative in request.alternatives:
+            if alternative.request.all_devices:
+                yield from (option.failure for option in alternative.options if option.failure)
+
+
+def _stopped(alternative: RequestAlternative, option: Candidate, violation: str) -> AllocationError:
+    return AllocationError(
+        [
+            f"claim {alternative.label}: request {alternative.request.name}: needs every device "
+            f"that its selectors choose ({alternative.count}), but device {option.device.name}: "
+            f"{violation}; the scheduler then tries no other devices for earlier requests; list "
+            "this request first, or relax the selectors or constraints"
+        ]
+    )

@@ -48,12 +48,17 @@ class Usage:
                 if device.id in pool_set.in_use or device.id in pool_set.shares:
                     self._draw(device, -1)
 
-    def conflicts_with(self, alternative: RequestAlternative, candidate: Candidate) -> str:
-        """Return why an alternative cannot get a device now, "" if it can."""
-        found = self.taken(alternative, candidate) or self.exhausted(candidate)
-        for constraint in alternative.constraints:
-            found = found or self.conflict(alternative, candidate.device, constraint)
-        return found
+    def unavailable(self, alternative: RequestAlternative, candidate: Candidate) -> str:
+        """Return why a device is not available to an alternative now, "" if it is."""
+        return self.taken(alternative, candidate) or self.exhausted(candidate)
+
+    def violation(self, alternative: RequestAlternative, candidate: Candidate) -> str:
+        """Return how a device violates a constraint of an alternative, "" if it does not."""
+        conflicts = (
+            self.conflict(alternative, candidate.device, constraint)
+            for constraint in alternative.constraints
+        )
+        return next(filter(None, conflicts), "")
 
     def taken(self, alternative: RequestAlternative, candidate: Candidate) -> str:
         """Return the owner of an exclusive device, "" if there is none."""

@@ -173,7 +173,7 @@ def test_failed_decision_has_reasons_and_initial_checks() -> None:
 
     assert grants == ()
     assert reason[0].startswith(
-        "claim a/c: request r: needs every device that its selectors choose (2), 1 of 2"
+        "claim a/c: request r: needs every device that its selectors choose (2), but device b: "
     )
     assert [
         (check.outcome, check.text) for device in parts[0].devices for check in device.checks

@@ -100,12 +100,38 @@ def test_failed_all_mode_names_the_device(pool_set: PoolSet, reason: str) -> Non
 def test_all_mode_fails_if_a_device_violates_a_constraint() -> None:
     pool_set = pool_set_with(slice_device("a", rail=1), slice_device("b", rail=2))
 
-    lines = refused(pool_set, claim(every(), constraints=(Constraint(RAIL),)))
-
-    assert (
-        "needs every device that its selectors choose (2), 1 of 2 can be allocated together"
-        in lines[0]
+    assert refused(pool_set, claim(every(), constraints=(Constraint(RAIL),))) == (
+        "claim a/c: request r: needs every device that its selectors choose (2), but device b: matchAttribute x.y/rail: is 2, other devices have 1; "
+        "the scheduler then tries no other devices for earlier requests; list this request first, or relax the selectors or constraints",
     )
+
+
+def test_constraint_of_all_mode_stops_the_search() -> None:
+    pool_set = pool_set_with(
+        *(slice_device(name, rail=rail) for name, rail in (("a", 1), ("b", 2), ("c", 2)))
+    )
+    rule = (Constraint(RAIL),)
+    every_2 = every("r", 'device.attributes["x.y"].rail == 2')
+    pick = first_available("r", part("r/all", all_devices=True), part("r/one"))
+
+    lines = refused(pool_set, claim(exactly("s"), every_2, constraints=rule))
+
+    assert "choose (2), but device b: matchAttribute x.y/rail: is 2, other" in lines[0]
+    assert "request r/all: needs every" in refused(pool_set, claim(pick, constraints=rule))[0]
+
+
+def test_all_mode_concerns_all_alternatives_of_a_request() -> None:
+    usable = Pool("x.y", "q", (SliceDevice("x.y", "q", "ok"),))
+    broken = pool_set_with(slice_device("a"), problem="broken").pools[0]
+    fails = part("r/all", 1, 'device.attributes["x.y"].rail == 1', all_devices=True)
+
+    with pytest.raises(SelectorError):
+        given(PoolSet((usable,)), claim(first_available("r", part("r/one"), fails)))
+    lines = refused(
+        PoolSet((usable, broken)),
+        claim(first_available("r", part("r/one"), part("r/all", all_devices=True))),
+    )
+    assert lines[0].startswith("claim a/c: request r/one: needs 1 device: broken")
 
 
 def test_incomplete_pool_is_skipped_for_counted_requests() -> None:
