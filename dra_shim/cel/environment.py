@@ -79,7 +79,7 @@ _DOMAINS: Final = "map<string, map<string, dyn>>"
 _SELECTOR_VARIABLES: Final = {
     "device.driver": "string",
     "device.attributes": _DOMAINS,
-    "device.capacity": _DOMAINS,
+    "device.capacity": "map<string, map<string, map<string, dyn>>>",
     "device.allowMultipleAllocations": "bool",
 }
 _FILTER_VARIABLES: Final = {"attributes": f"map<string, {STRUCT}>"}

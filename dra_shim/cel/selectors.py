@@ -50,6 +50,11 @@ MAX_EXPRESSION: Final = 10 * 1024  # CELSelectorExpressionMaxLength, k8s.io/api/
 _COMPILE_ERROR: Final = re.compile(
     r"ERROR: <input>:(\d+):(\d+): (.*?)(?: \(in container ''\))?$", re.MULTILINE
 )
+_VALUE_TYPE: Final = "map(string, dyn)"
+_VALUE_HELP: Final = (
+    f"{_VALUE_TYPE} is a quantity, a version or an address; compare it with another one: "
+    'x == quantity("10G"), or x.isGreaterThan(quantity("10G"))'
+)
 _MISSING_KEY: Final = re.compile(r'NOT_FOUND: Key not found in map : "(.*)"', re.DOTALL)
 _ERROR_CODE: Final = re.compile(r"^[A-Z_]+: ")
 
@@ -251,6 +256,8 @@ def _compile(environment: Environment, expression: str) -> CompiledExpression:
         places = [f"line {line} column {column}: {text}" for line, column, text in found]
         texts = places or [" ".join(str(error).split())]
         texts += filter(None, [other_operator(expression)])
+        if any(_VALUE_TYPE in text for text in places):
+            texts.append(_VALUE_HELP)
         raise SelectorError(expression, "; ".join(texts)) from None
 
 

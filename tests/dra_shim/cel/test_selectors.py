@@ -243,6 +243,8 @@ def test_selector_that_fails_on_a_device_raises_an_error_with_the_reason(
         ("matches(device.driver + ('a'), '[')", "'[' is not a regular expression of RE2"),
         ("true || device.driver.find('a{2,1}') == ''", "'a{2,1}' is not a regular expression"),
         ("device.driver.findAll('*a', 1).size() > 0", "'*a' is not a regular expression"),
+        ("device.capacity['x.y'].memory >= 10", "applied to '(map(string, dyn), int)'; map(string, dyn) is a quantity, a version or an address; compare it with another one"),
+        ("device.capacity['x.y'].?memory.orValue(quantity('0')) == '10G'", "applied to '(map(string, dyn), string)'"),
         ("x" * (MAX_EXPRESSION + 1), "is longer than 10240 bytes"),
         ("]", "Syntax error"),
     ],
