@@ -112,11 +112,10 @@ class Selector:
             SelectorError: the expression fails on this device, which stops the allocation in the
                 scheduler.
         """
-        result = self._program.eval(data=_activation(device))
-        value = result.value()
+        value, failed = _evaluated(self._program, _activation(device))
         if isinstance(value, bool):
             return value
-        if result.type().name() != "ERROR":
+        if not failed:
             reason = f"gives {value!r}; it must give true or false"
         elif mistaken := filter_language(self.expression):
             reason = mistaken
@@ -242,8 +241,17 @@ def _result(
         name: attribute(value, nodes if name == NUMA_NODE else ())
         for name, value in device.attributes
     }
-    result = _filter(expression).eval(data={"attributes": attributes})
-    return None if result.type().name() == "ERROR" else result.value() is True
+    value, failed = _evaluated(_filter(expression), {"attributes": attributes})
+    return None if failed else value is True
+
+
+def _evaluated(program: CompiledExpression, data: Mapping[str, object]) -> tuple[object, bool]:
+    """Return the value, or the error message, and whether the evaluation failed."""
+    try:
+        result = program.eval(data=data)
+    except RuntimeError as error:  # the library raises some failures, such as that of a map literal
+        return str(error), True
+    return result.value(), result.type().name() == "ERROR"
 
 
 def _compile(environment: Environment, expression: str) -> CompiledExpression:

@@ -68,10 +68,11 @@ def test_filter_keeps_and_drops_devices_as_dranet_does(expression: str, matches:
         ('attributes["dra.net/rdma"].BoolValue', True),
         ('attributes["dra.net/virtual"].BoolValue', False),
         ('attributes["dra.net/missing"].BoolValue', False),
+        ("{1: 1, 1: 1}.size() == 1", False),
         ("1 + 1", False),
         ("", False),
     ],
-    ids=["true", "false", "failure", "other", "none"],
+    ids=["true", "false", "failure", "raised-failure", "other", "none"],
 )
 def test_device_matches_only_if_the_expression_is_true(expression: str, matches: bool) -> None:
     assert matching_devices(expression, [DEVICE]) == ((DEVICE,) if matches else ())

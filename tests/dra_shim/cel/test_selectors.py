@@ -199,6 +199,7 @@ def test_amount_is_shown_in_its_shortest_exact_form(text: str, shown: str) -> No
         ("device.attributes['dra.net'].ifName < 3", "No matching overloads found"),
         ("device.attributes['dra.net'].ifName", "gives 'eth1'; it must give true or false"),
         ("1 / 0 == 1", "divide by zero"),
+        ("{1: 1, 1: 2}.size() == 1", "duplicate key in map"),
         ("quantity('x').sign() == 0", '"x" is not a quantity such as 10Gi'),
         ("quantity('1e999').sign() == 0", "is not a quantity"),
         ("semver('1.2').major() == 0", '"1.2" is not a semantic version'),
