@@ -229,6 +229,7 @@ _SCALARS: Final = ("bool", "int", "string", _VALUE)
 _FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "quantity": ((_VALUE, _TEXT, quantity),),
     "isQuantity": (("bool", _TEXT, is_quantity),),
+    "sign": (("int", (_VALUE,), lambda a: (amount(a) > 0) - (amount(a) < 0)),),
     "semver": ((_VALUE, _TEXT, semver), (_VALUE, ("string", "bool"), loose_semver)),
     "isSemver": (("bool", _TEXT, is_semver), ("bool", ("string", "bool"), is_semver)),
     "ip": ((_VALUE, _TEXT, addresses.ip),),
@@ -248,7 +249,6 @@ _METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "compareTo": (("int", _PAIR, compare),),
     "isGreaterThan": (("bool", _PAIR, lambda a, b: compare(a, b) > 0),),
     "isLessThan": (("bool", _PAIR, lambda a, b: compare(a, b) < 0),),
-    "sign": (("int", (_VALUE,), lambda a: (amount(a) > 0) - (amount(a) < 0)),),
     "isInteger": (("bool", (_VALUE,), lambda a: amount(a).denominator == 1),),
     "asInteger": (("int", (_VALUE,), as_integer),),
     "asApproximateFloat": (("double", (_VALUE,), lambda a: float(amount(a))),),

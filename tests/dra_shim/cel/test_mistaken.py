@@ -85,7 +85,7 @@ def test_tested_attribute_can_be_one_of_a_webhook(tested: str, count: int) -> No
 def test_unknown_attributes_and_capacities_of_an_expression_are_reported() -> None:
     expression = (
         'device.driver == "dra.net" && has(device.attributes["dra.net"].rdmaDevices)'
-        ' && device.capacity["dra.net"].foo.sign() > 0'
+        ' && sign(device.capacity["dra.net"].foo) > 0'
     )
 
     attribute, capacity = unknown_attributes(expression)
@@ -98,7 +98,7 @@ def test_unknown_attributes_and_capacities_of_an_expression_are_reported() -> No
 def test_capacities_of_ours_and_of_other_drivers_are_accepted(domain: str) -> None:
     name = "bandwidth" if domain == "dra.net" else "memory"
 
-    assert not list(unknown_attributes(f'device.capacity["{domain}"].{name}.sign() > 0'))
+    assert not list(unknown_attributes(f'sign(device.capacity["{domain}"].{name}) > 0'))
 
 
 @pytest.mark.parametrize(

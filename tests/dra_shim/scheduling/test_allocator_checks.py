@@ -45,7 +45,7 @@ def checks(
 
 
 def test_selectors_are_shown_with_their_values() -> None:
-    expression = 'device.driver == "x.y" && device.attributes["x.y"].rail == 1 && device.capacity["x.y"].m.sign() > 0 && !device.allowMultipleAllocations'
+    expression = 'device.driver == "x.y" && device.attributes["x.y"].rail == 1 && sign(device.capacity["x.y"].m) > 0 && !device.allowMultipleAllocations'
     pool_set = pool_set_with(
         slice_device("a", rail=1, capacity=(Capacity("m", Fraction(1024)),)), slice_device("b", capacity=(Capacity("x.y/m", Fraction(5)),)), slice_device("c", rail=1)
     )  # fmt: skip
