@@ -250,8 +250,9 @@ _METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "isGreaterThan": (("bool", _PAIR, lambda a, b: compare(a, b) > 0),),
     "isLessThan": (("bool", _PAIR, lambda a, b: compare(a, b) < 0),),
     "isInteger": (("bool", (_VALUE,), lambda a: amount(a).denominator == 1),),
-    "asInteger": (("int", (_VALUE,), as_integer),),
-    "asApproximateFloat": (("double", (_VALUE,), lambda a: float(amount(a))),),
+    # dyn, because the library compares an int with a double only if one of them is dyn.
+    "asInteger": (("dyn", (_VALUE,), as_integer),),
+    "asApproximateFloat": (("dyn", (_VALUE,), lambda a: float(amount(a))),),
     "add": ((_VALUE, _PAIR, add), (_VALUE, (_VALUE, "int"), add)),
     "sub": ((_VALUE, _PAIR, subtract), (_VALUE, (_VALUE, "int"), subtract)),
     "major": (("int", (_VALUE,), partial(version_part, index=0)),),

@@ -112,6 +112,8 @@ SEMANTICS = [
                  True, id="sums"),
     pytest.param('quantity("500m").asApproximateFloat() == 0.5 && !quantity("500m").isInteger()',
                  True, id="fractions"),
+    pytest.param('quantity("3G").asInteger() > 1e9 && quantity("1.5").asApproximateFloat() >= 1',
+                 True, id="amounts-across-types"),
     pytest.param('isQuantity("1n") && !isQuantity("1x")', True, id="is-quantity"),
 ]  # fmt: skip
 
