@@ -95,9 +95,11 @@ def loose_semver(text: str, normalize: object) -> Tagged:
     """Return the version; normalize removes a leading v and zeros, and adds missing numbers."""
     if not normalize:
         return semver(text)
-    core, *tail = re.split(r"(?=[-+])", text.removeprefix("v"), maxsplit=1)
-    numbers = [part.lstrip("0") or "0" for part in core.split(".")]
-    return semver(".".join([*numbers, *["0"] * (3 - len(numbers))]) + "".join(tail))
+    parts = text.removeprefix("v").split(".", 2)
+    if len(parts) < 3 and re.search("[-+]", parts[-1]):
+        raise ValueError(f'"{text}" has a prerelease or build metadata, but no patch number')
+    numbers = [re.sub("^0+(?=[0-9])", "", part) for part in parts]
+    return semver(".".join([*numbers, *["0"] * (3 - len(parts))]))
 
 
 def is_quantity(text: str) -> bool:
