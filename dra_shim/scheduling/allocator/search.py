@@ -65,7 +65,17 @@ class Search:
             or self._allocated_to(alternative.claim) + alternative.count > MAX_DEVICES
         ):
             return False
-        return self._can_finish(index, alternative, 0) and self._fill(index, alternative, 0)
+        if self._can_finish(index, alternative, 0):
+            return self._fill(index, alternative, 0)
+        if len(self._pending[index].alternatives) > 1:
+            self._raise_failure(alternative)
+        return False
+
+    def _raise_failure(self, alternative: RequestAlternative) -> None:
+        """Raise the failure of a selector that the scheduler evaluates before it gives up."""
+        for option in alternative.options:
+            if option.failure is not None and self._is_open(alternative, option):
+                raise option.failure
 
     def _fill(self, index: int, alternative: RequestAlternative, start: int) -> bool:
         """Allocate the missing devices of an alternative from option start on, then the later

@@ -162,6 +162,15 @@ def test_first_feasible_alternative_is_taken() -> None:
     assert given(pool_set, claim(pick, exactly("s"))) == [("r/one", "a"), ("s", "b")]
 
 
+def test_failing_selector_of_an_infeasible_alternative_stops_the_search() -> None:
+    fails = part("r/two", 2, 'device.attributes["x.y"].rail == 1')
+    pick = first_available("r", fails, part("r/one"))
+
+    with pytest.raises(SelectorError, match='device a: the device has no "rail"'):
+        given(pool_set_with(slice_device("a")), claim(pick))
+    assert given(pool_set_with(slice_device("a", rail=1)), claim(pick)) == [("r/one", "a")]
+
+
 def test_constraint_on_a_request_covers_its_subrequests() -> None:
     pool_set = pool_set_with(
         slice_device("a", rail=1), slice_device("b", rail=2), slice_device("c", rail=2)
