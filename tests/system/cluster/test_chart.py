@@ -165,7 +165,7 @@ def test_service_of_any_release_has_a_valid_name(helm: Path, name: str) -> None:
 def test_labels_of_monitoring_replace_those_of_the_chart(helm: Path) -> None:
     kinds = dict.fromkeys(("podMonitor", "serviceMonitor", "alerts"), True)
     status, text = templated(helm, monitoring=kinds | {"labels": {"app": "prometheus"}})
-    found = [each for each in text.split("---\n") if "monitoring.coreos.com" in each]
+    found = [document for document in text.split("---\n") if "monitoring.coreos.com" in document]
 
     assert (status, len(found)) == (0, 3)
     for document in found:

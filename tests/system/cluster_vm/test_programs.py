@@ -185,7 +185,8 @@ def test_messages_of_low_latency_use_the_claimed_nics(
 
     log = running.wait_ended("latency-client")
 
-    # The statistics are absent if a busy machine receives some messages only.
+    # On a busy machine, too few messages arrive for statistics.
+    assert re.search(r"Summary: Round trip is [\d.]+ usec|No valid observations found", log), log
     messages = re.search(r"Total Run.*ReceivedMessages=(\d+)", log)
     assert messages is not None, log
     running.end()
