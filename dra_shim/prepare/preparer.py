@@ -41,6 +41,7 @@ from dra_shim.prepare.notices import (
     UnprepareFailed,
 )
 from dra_shim.prepare.parameters import claim_parameters
+from dra_shim.prepare.shared_pods import SharedPods
 from dra_shim.resourceapi import AllocatedClaim, has_ended, read_pod_use
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import Backoff
@@ -86,6 +87,7 @@ class _Attempt:
 
     Attributes:
         devices: source of the devices.
+        pods: source of the pods.
         adopts: the claim is adopted from a previous driver, without a call of the kubelet.
         document: the claim as the server returned it.
         waiting_for: current wait, for the error message.
@@ -93,6 +95,7 @@ class _Attempt:
     """
 
     devices: DeviceSource
+    pods: PodSource
     adopts: bool = False
     document: Mapping[str, object] = field(default_factory=dict)
     waiting_for: str = "another call for this claim to end"
@@ -150,7 +153,8 @@ class Preparer:
             limit_s: seconds until the kubelet's timeout, None if unknown.
         """
         most_s = LONGEST_S if limit_s is None else min(LONGEST_S, limit_s - MARGIN_S)
-        attempts = {claim: _Attempt(self._sources.devices) for claim in claims}
+        pods = SharedPods(self._sources.pods)
+        attempts = {claim: _Attempt(self._sources.devices, pods) for claim in claims}
         unprepared = PrepareResult(error="was unprepared while it was being prepared")
         return {
             uid: answer or unprepared for uid, answer in (await self._all(attempts, most_s)).items()
@@ -177,7 +181,8 @@ class Preparer:
             claims: claims that were found; later calls pass some of them again.
             devices: source of their devices.
         """
-        attempts = {claim: _Attempt(devices, adopts=True) for claim in claims}
+        pods = SharedPods(self._sources.pods)
+        attempts = {claim: _Attempt(devices, pods, adopts=True) for claim in claims}
         answers = await self._all(attempts, LONGEST_S)
         if self._unprepared is not None:
             self._unprepared &= answers.keys()
@@ -291,6 +296,7 @@ class Preparer:
                         attempt.error = str(error)
                         self._notify(PrepareWaits(ref, attempt.error))
                     least_s = error.after_s if isinstance(error, ApiUnavailableError) else 0.0
+                    attempt.pods = self._sources.pods
                 await self._sleep(backoff.next_s(at_least_s=least_s))
 
     async def _attempt(self, ref: ObjectRef, attempt: _Attempt) -> PrepareResult:
@@ -312,7 +318,7 @@ class Preparer:
         consumer = consumer_of(claim, recorded, await self._ended_pods(claim, recorded, attempt))
         pod = ObjectRef(claim.ref.namespace, consumer.name, consumer.uid)
         attempt.waiting_for = f"pod {pod} from the API server"
-        document = await self._sources.pods.pod(pod)
+        document = await attempt.pods.pod(pod)
         use = requested_use(read_pod_use(document, claim) if document else None, claim, pod)
         if attempt.adopts and use.ended:
             raise _UnusedError
@@ -358,7 +364,7 @@ class Preparer:
                 break
             pod = ObjectRef(claim.ref.namespace, consumer.name, consumer.uid)
             attempt.waiting_for = f"pod {pod} from the API server"
-            if has_ended(await self._sources.pods.pod(pod), pod.uid):
+            if has_ended(await attempt.pods.pod(pod), pod.uid):
                 ended.add(pod.uid)
         return frozenset(ended)
 
