@@ -6,6 +6,7 @@ Python could reach without any work of its own.
 """
 
 import itertools
+import json
 import os
 import random
 import shutil
@@ -13,9 +14,10 @@ import statistics
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import grpc
@@ -137,3 +139,29 @@ def run(rows: list[Row], notes: list[str]) -> None:
                 rows.append(Row(f"{what}, {title}", ms(statistics.median(taken[kind][what]))))
         halves = (f"{name} {spread(values[what])}" for name, values in taken.items())
         notes.append(f"calls: {what}, middle half: {', '.join(halves)}")
+    notes.extend(staged())
+
+
+def staged() -> Iterator[str]:
+    """Yield the median of each stage of a call, from a shim with timers."""
+    file = Path("/tmp/bench-stages")
+    node = own_driver(1, "stages", (sys.executable, "-m", "tests.bench.stages", os.fspath(file)))
+    node.build()
+    node.start()
+    node.device("nic0")
+    server = Server(node, node.kubelet, node.cpu)
+    called = [one_round(server, f"stage-{number}") for number in range(ROUNDS)]
+    node.close()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for verb in CALLS:
+        taken = [line["stages"] for line in lines if line["call"] == verb.lower()]
+        pairs = zip(called, taken, strict=True)
+        medians = {
+            "gRPC on both sides": statistics.median(
+                call[verb] - sum(stages.values()) for call, stages in pairs
+            )
+        }
+        for stage in taken[0]:
+            medians[stage] = statistics.median(stages[stage] for stages in taken)
+        shown = ", ".join(f"{stage} {ms(seconds)}" for stage, seconds in medians.items())
+        yield f"calls: stages of {verb}, medians: {shown}"

@@ -304,14 +304,14 @@ def kubelet_call(channel: grpc.Channel, verb: str, claim: Mapping[str, str]) -> 
     return seconds
 
 
-def own_driver(nics: int, name: str = "ours") -> Driver:
-    """Return this driver, two processes."""
+def own_driver(nics: int, name: str = "ours", shim: Sequence[str] = ("dra-shim",)) -> Driver:
+    """Return this driver, two processes; `shim` is the command of one."""
     root = Path(f"/run/bench-{name}")
     state, run, nri = Path(f"/var/lib/bench-{name}"), root / "run", root / "nri.sock"
     (state / "allocations").mkdir(parents=True, exist_ok=True)
     (root / "cdi").mkdir(parents=True, exist_ok=True)
     shim = (
-        *("dra-shim", "run", f"--hostname-override={NODE}", f"--kubelet-root-dir={root}/kubelet"),
+        *(*shim, "run", f"--hostname-override={NODE}", f"--kubelet-root-dir={root}/kubelet"),
         *("--filter=", f"--state-dir={state}", f"--run-dir={run}", "--bind-address=127.0.0.1:9177"),
         "--log-format=json",
     )
