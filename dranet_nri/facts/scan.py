@@ -175,7 +175,7 @@ class Scanner:
             read_links = links.links(netlink)
             owned = addresses(netlink)
             filters = links.tc_filters(netlink)
-            (routes, by_daemon), rules = main_routes(netlink), policy_routes(netlink)
+            (routes, by_daemon, sourced), rules = main_routes(netlink), policy_routes(netlink)
         rdma_netlink = infiniband.read_netlink_facts(self._sysfs)
         cache = LinkCache(
             {read.link.index: read for read in read_links}, owned, filters, privileged_facts
@@ -185,6 +185,7 @@ class Scanner:
             facts,
             policy_routes=rules,
             daemon_routes=by_daemon,
+            sourced_routes=sourced,
             azure=azure.azure_host(self._sysfs, self._size),
         )
         return _LastScan(facts, cache, rdma_netlink)
@@ -195,7 +196,7 @@ class Scanner:
         concerned = [cached[index].link for index in indexes if index in cached]
         routed = {link for route in before.default_routes for link in route.links}
         routes, by_daemon = before.default_routes, before.daemon_routes
-        rules = before.policy_routes
+        rules, sourced = before.policy_routes, before.sourced_routes
         routed.update(*(rule.links for rule in rules), (index for index, _ in by_daemon))
         with closing(open_here()) as netlink:
             for index in indexes:
@@ -203,7 +204,7 @@ class Scanner:
             if (
                 touched.routes or indexes & routed
             ):  # IPv4 sends no event for routes lost with a link
-                (routes, by_daemon), rules = main_routes(netlink), policy_routes(netlink)
+                (routes, by_daemon, sourced), rules = main_routes(netlink), policy_routes(netlink)
         concerned += [cached[index].link for index in indexes if index in cached]
         facts = replace(
             before,
@@ -213,6 +214,7 @@ class Scanner:
             default_routes=routes,
             policy_routes=rules,
             daemon_routes=by_daemon,
+            sourced_routes=sourced,
         )
         if not touched.functions and _parent_functions(facts.rdma) == _parent_functions(
             before.rdma

@@ -1,6 +1,6 @@
 """Hazards: links that are never published, with the reason, for the inventory and for attach.
 
-Combines the rules of exclusions.py and uplinks.py.
+Combines the rules of exclusions.py, preferred_sources.py and uplinks.py.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -19,6 +19,7 @@ from dranet_nri.inventory.exclusions import (
     uplink_tree,
 )
 from dranet_nri.inventory.host_facts import HostFacts, NetDevice
+from dranet_nri.inventory.preferred_sources import source_hazards
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 from dranet_nri.model import ARPHRD_INFINIBAND, DeviceKey, Link
 
@@ -46,10 +47,11 @@ def hazards(
     tree = uplink_tree(facts.netdevs, (uplinks or uplinks_of(facts)).among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     tunnels = [device for device in facts.netdevs if any(device.tunnel_ends)]
+    sources = source_hazards(facts)
     reasons = {
         device.link.index: tree.get(device.link.index)
         or link_hazard(device, by_index, masters, included=is_named(device, include))
-        or ("" if is_named(device, include) else _probable_use(device, facts, tunnels))
+        or ("" if is_named(device, include) else _probable_use(device, facts, tunnels, sources))
         or carried.get(device.link.index)
         or switched.get(device.link.index)
         or accelerated_hazard(device, synthetic)
@@ -58,11 +60,17 @@ def hazards(
     return {index: reason for index, reason in reasons.items() if reason}
 
 
-def _probable_use(device: NetDevice, facts: HostFacts, tunnels: Sequence[NetDevice]) -> str:
+def _probable_use(
+    device: NetDevice,
+    facts: HostFacts,
+    tunnels: Sequence[NetDevice],
+    sources: Mapping[int, str],
+) -> str:
     return (
         probable_use(device, facts.policy_routes)
         or underlay_hazard(device, tunnels)
         or daemon_hazard(device, facts.daemon_routes)
+        or sources.get(device.link.index, "")
     )
 
 

@@ -159,6 +159,8 @@ class HostFacts:
         functions: PCI functions of base class 02, and those of RDMA devices.
         other_functions: addresses of all others, including those of RDMA devices in pods.
         daemon_routes: ifindex of each link of a routing daemon's routes, and their protocol.
+        sourced_routes: destination, preferred source and links of IPv4 routes of table main,
+            without those that the kernel adds.
         all_rdma: no RDMA device is in another network namespace.
         numa_nodes: number of NUMA nodes.
         numa_near: for each NUMA node itself and its nearest nodes, see numa.near.
@@ -176,3 +178,4 @@ class HostFacts:
     all_rdma: bool = False
     policy_routes: tuple[PolicyRoute, ...] = ()
     daemon_routes: tuple[tuple[int, str], ...] = ()
+    sourced_routes: tuple[tuple[str, str, tuple[int, ...]], ...] = ()

@@ -32,12 +32,13 @@ def host_facts(host: Namespace, sys_root: str) -> HostFacts:
     links = host.links()
     has_parents = any(dumped.parent[1] for dumped in links)
     parents = {} if has_parents else sysfs_parents(sys_root, links)
-    defaults, by_daemon = main_routes(host.netlink)
+    defaults, by_daemon, sourced = main_routes(host.netlink)
     return HostFacts(
         netdevs=tuple(_net_devices(host, parents)),
         default_routes=defaults,
         policy_routes=policy_routes(host.netlink),
         daemon_routes=by_daemon,
+        sourced_routes=sourced,
     )
 
 

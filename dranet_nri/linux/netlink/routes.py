@@ -1,4 +1,4 @@
-"""Default routes and routes of routing daemons of a network namespace, with their links.
+"""Routes of table main that show a use of links: default, sourced, and of routing daemons.
 
 Numbers without a name in Python's socket module are RTA_* and NHA_* of linux/rtnetlink.h and
 nexthop.h.
@@ -8,16 +8,18 @@ import errno
 import socket
 import struct
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.linux.netlink.codec import attributes, fixed, u32
+from dranet_nri.linux.netlink.codec import ATTRIBUTE, address, attributes, fixed, u32
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import DefaultRoute
 
 RTM_GETROUTE: Final = 26
 RTM_GETNEXTHOP: Final = 106
+
+SourcedRoute = tuple[str, str, tuple[int, ...]]  # destination, preferred source, ifindexes
 
 _ROUTE: Final = struct.Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, …, type, flags
 _NEXTHOP: Final = struct.Struct("=BBBBI")  # family, scope, protocol, reserved, flags
@@ -28,7 +30,9 @@ _UNICAST: Final = 1
 _MAIN: Final = 254
 # Of 0.0.0.0/1 and 128.0.0.0/1, or 2000::/3, which VPN clients and others add for a default route.
 PARTIAL_LENGTH: Final = 3
+_RTPROT_KERNEL: Final = 2
 _RTPROT_RA: Final = 9
+_SOURCE: Final = ATTRIBUTE.pack(8, 7)  # header of an IPv4 RTA_PREFSRC
 # Routing daemons of RTPROT_* (linux/rtnetlink.h), and of FRR above 189 (zebra/rt_netlink.h), by the
 # names that `ip route` shows.
 _DAEMONS: Final = {
@@ -42,11 +46,12 @@ _FAMILIES: Final = {int(socket.AF_INET): 4, int(socket.AF_INET6): 6}
 
 def main_routes(
     netlink: RtnetlinkSocket,
-) -> tuple[tuple[DefaultRoute, ...], tuple[tuple[int, str], ...]]:
+) -> tuple[tuple[DefaultRoute, ...], tuple[tuple[int, str], ...], tuple[SourcedRoute, ...]]:
     """Return unicast routes of table main, of both families.
 
     Returns:
-        The default routes, and partial ones; ifindex and protocol of the routes of routing daemons.
+        The default routes, and partial ones; ifindex and protocol of the routes of routing daemons;
+        the IPv4 routes with a preferred source, without those that the kernel adds.
 
     Raises:
         KernelError: a dump failed.
@@ -73,7 +78,12 @@ def main_routes(
         if route.protocol in _DAEMONS
         for index in links[route]
     }
-    return defaults, tuple(sorted(by_daemon))
+    sourced = tuple(
+        (f"{address(route.destination)}/{route.bits}", address(route.source), links[route])
+        for route in routes
+        if route.source
+    )
+    return defaults, tuple(sorted(by_daemon)), sourced
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +94,13 @@ class _Route:
     nexthop: int
     protocol: int
     length: int
+    source: bytes  # b"" if IPv6
+    destination: bytes = field(compare=False)
+    bits: int = field(compare=False)
 
 
 def _family_routes(netlink: RtnetlinkSocket, family: int) -> Collection[_Route]:
-    """Return the default and partial routes, and each way of a daemon's other routes once."""
+    """Return the default and partial routes, and of the others each way and source once."""
     found: dict[_Route, None] = {}
     header = _ROUTE.pack(family, 0, 0, 0, _MAIN, 0, 0, _UNICAST, 0)
     try:
@@ -99,13 +112,16 @@ def _family_routes(netlink: RtnetlinkSocket, family: int) -> Collection[_Route]:
     for payload in payloads:
         route_family, length, _, _, table, protocol, _, kind, _ = fixed(_ROUTE, payload)
         narrow = length > PARTIAL_LENGTH
-        if (route_family, kind) != (family, _UNICAST) or (narrow and protocol not in _DAEMONS):
+        has_source = protocol != _RTPROT_KERNEL and _SOURCE in payload
+        ignored = narrow and not has_source and protocol not in _DAEMONS
+        if (route_family, kind) != (family, _UNICAST) or ignored:
             continue
         values = attributes(payload, _ROUTE.size)
         if (u32(values.get(15)) or table) == _MAIN:
-            metric, length = (0, PARTIAL_LENGTH + 1) if narrow else (u32(values.get(6)), length)
-            nexthop = u32(values.get(30))
-            found[_Route(family, metric, route_links(values), nexthop, protocol, length)] = None
+            source = values.get(7, b"") if has_source and family == socket.AF_INET else b""
+            metric, kept = (0, PARTIAL_LENGTH + 1) if narrow else (u32(values.get(6)), length)
+            way = family, metric, route_links(values), u32(values.get(30)), protocol, kept
+            found[_Route(*way, source, values.get(1, bytes(4)), length)] = None
     return found
 
 

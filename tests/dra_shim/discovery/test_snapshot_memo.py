@@ -176,6 +176,9 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(facts_changed, policy_routes=rules.map(tuple)),
     st.builds(facts_changed, daemon_routes=st.sampled_from(((), ((3, "bird"),)))),
     st.builds(
+        facts_changed, sourced_routes=st.sampled_from(((), (("10.7.0.0/16", "10.0.0.5", (9,)),)))
+    ),
+    st.builds(
         lambda addresses: (
             lambda node: replace(node, recorded=tuple(map(recorded_device, addresses)))
         ),

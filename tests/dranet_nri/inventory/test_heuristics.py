@@ -128,6 +128,40 @@ def test_nic_with_routes_of_a_routing_daemon_is_excluded() -> None:
     assert parent_hazards(facts) == {}
 
 
+@pytest.mark.parametrize(
+    ("source", "links", "is_lost"),
+    [
+        pytest.param("10.5.0.7", (2,), True, id="another link"),
+        pytest.param("10.5.0.7", (3, 4), True, id="multipath, also over another link"),
+        pytest.param("10.5.0.7", (4,), True, id="a VLAN of the NIC"),
+        pytest.param("10.5.0.7", (3,), False, id="the NIC"),
+        pytest.param("10.5.0.7", (), False, id="no link"),
+        pytest.param("10.5.0.8", (2,), False, id="an address that another link has too"),
+        pytest.param("10.5.0.9", (2,), False, id="an address of no link"),
+    ],
+)
+def test_nic_whose_address_is_the_source_of_another_links_route_is_excluded(
+    *, source: str, links: tuple[int, ...], is_lost: bool
+) -> None:
+    shared = Address("10.5.0.8/32")
+    device = replace(nic("eth1", 3, VF), addresses=(OWN, Address("10.5.0.7/16"), shared))
+    others = (
+        replace(virtual("eth0", 2, ""), addresses=(shared,)),
+        virtual("eth1.5", 4, "vlan", lower=3),
+    )
+    route = ("10.66.0.0/16", source, links)
+    facts = HostFacts((function(VF),), (device, *others), sourced_routes=(route,))
+
+    reason = (
+        "eth1: its address 10.5.0.7 is the source of the route 10.66.0.0/16 over another link,"
+        " which the kernel would delete: change that source; --include eth1 offers it"
+    )
+    for include, expected in (((), reason if is_lost else ""), (("*",), "")):
+        excluded = dict(inventory_from_facts(facts, include=include).excluded)
+        assert excluded.get("pci-0000-8a-00-1", "") == expected
+    assert parent_hazards(facts) == {}
+
+
 def test_include_does_not_override_a_definite_exclusion() -> None:
     port, bridge = nic("eth1", 3, VF), virtual("cni0", 4, "bridge")
     port = replace(port, link=replace(port.link, master=4))

@@ -21,7 +21,7 @@ def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the host have no addresses, routes, rules, links above, nor underlays."""
     for name in ("addresses", "foreign_upper_kinds", "run_inside"):
         monkeypatch.setattr(host, name, lambda *_: {})
-    monkeypatch.setattr(host, "main_routes", lambda *_: ((), ()))
+    monkeypatch.setattr(host, "main_routes", lambda *_: ((), (), ()))
     monkeypatch.setattr(host, "policy_routes", lambda *_: ())
     monkeypatch.setattr(host, "sysfs_parents", lambda *_: {"eth1": ("pci", PARENT)})
 

@@ -96,6 +96,11 @@ UNPUBLISHED: Final = {
         "xfrm policy add dir out src 10.5.0.0/24 dst 10.66.0.0/16"
         " tmpl src 10.5.0.7 dst 10.5.0.9 proto esp mode tunnel",
     ),
+    "the source of a route over another link": (
+        "nic1",
+        "addr add 10.5.0.7/24 dev nic1",
+        "route add 10.66.0.0/16 via 192.0.2.9 dev up0 src 10.5.0.7",
+    ),
     "a NIC that waits for its name": ("dra7", "link set nic1 name dra7"),
     "what was the uplink while no link is one": ("up0", "route del default"),
 }

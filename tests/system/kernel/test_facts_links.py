@@ -299,7 +299,7 @@ def test_addresses_of_both_families_are_read_with_scope_and_local_side(
 
 
 def test_namespace_without_routes_has_no_default_routes(netns: Namespace) -> None:
-    assert netns.read(main_routes) == ((), ())
+    assert netns.read(main_routes) == ((), (), ())
 
 
 def test_default_routes_are_read_with_metric_and_every_nexthop(netns: Namespace) -> None:
@@ -320,7 +320,7 @@ def test_default_routes_are_read_with_metric_and_every_nexthop(netns: Namespace)
     )
     a, b = netns.index("va"), netns.index("vb")
 
-    routes, _ = netns.read(main_routes)
+    routes, *_ = netns.read(main_routes)
 
     assert set(routes) == {
         DefaultRoute(4, 9, tuple(sorted((a, b)))),
@@ -345,7 +345,7 @@ def test_default_routes_with_nexthop_objects_are_resolved(netns: Namespace) -> N
     a, b = netns.index("va"), netns.index("vb")
     netns.do(lambda: Path("/proc/sys/net/ipv4/nexthop_compat_mode").write_text("0"))
 
-    routes, _ = netns.read(main_routes)
+    routes, *_ = netns.read(main_routes)
 
     assert set(routes) == {DefaultRoute(4, 0, tuple(sorted((a, b)))), DefaultRoute(4, 3, (b,))}
 
@@ -370,7 +370,38 @@ def test_routes_of_routing_daemons_are_read_with_their_links(netns: Namespace) -
 
     expected = sorted([(a, "bgp"), (b, "babel"), (b, "bgp")])
 
-    assert netns.read(main_routes) == ((), tuple(expected))
+    assert netns.read(main_routes) == ((), tuple(expected), ())
+
+
+def test_routes_with_a_preferred_source_are_read_with_their_links(netns: Namespace) -> None:
+    netns.run(
+        "ip link add va type veth peer vb",
+        "ip link set va up",
+        "ip link set vb up",
+        "ip addr add 192.0.2.1/24 dev va",
+        "ip addr add 198.51.100.1/24 dev vb",
+        "ip -6 addr add 2001:db8::1/64 dev va nodad",
+        "ip nexthop add id 5 dev vb",
+        "ip route add default via 198.51.100.9 src 192.0.2.1",
+        "ip route add 10.7.0.0/16 via 198.51.100.9 src 192.0.2.1",
+        "ip route add 10.8.0.0/16 via 198.51.100.9 src 192.0.2.1",
+        "ip route add 10.9.0.0/16 nhid 5 src 198.51.100.1 proto bird",
+        "ip route add 10.10.0.0/16 src 192.0.2.1 nexthop dev va nexthop dev vb",
+        "ip route add 10.11.0.0/16 via 198.51.100.9",
+        "ip route add 10.12.0.0/16 via 198.51.100.9 src 192.0.2.1 table 77",
+        "ip -6 route add 2001:db8:7::/64 dev vb src 2001:db8::1",
+    )
+    a, b = netns.index("va"), netns.index("vb")
+    netns.do(lambda: Path("/proc/sys/net/ipv4/nexthop_compat_mode").write_text("0"))
+
+    *_, sourced = netns.read(main_routes)
+
+    assert set(sourced) == {
+        ("0.0.0.0/0", "192.0.2.1", (b,)),
+        ("10.7.0.0/16", "192.0.2.1", (b,)),
+        ("10.9.0.0/16", "198.51.100.1", (b,)),
+        ("10.10.0.0/16", "192.0.2.1", tuple(sorted((a, b)))),
+    }
 
 
 def test_inventory_follows_the_default_route(netns: Namespace) -> None:
