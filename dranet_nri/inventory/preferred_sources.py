@@ -3,7 +3,7 @@
 Rules:
 1. When an IPv4 address leaves the host, the kernel deletes the routes of table main with it as
    preferred source (fib_sync_down_addr). It keeps routes of other tables, and IPv6 routes.
-2. A route whose nexthops are all over the link itself is restored with the link.
+2. A route with a nexthop over the link itself is restored with the link.
 3. An address that several links have stays on the host with one of them.
 """
 
@@ -24,7 +24,7 @@ def source_hazards(facts: HostFacts) -> dict[int, str]:
     reasons: dict[int, str] = {}
     for destination, source, links in facts.sourced_routes:
         owner = owners.get(source, {})
-        if len(owner) == 1 and not owner.keys() >= set(links):
+        if len(owner) == 1 and links and owner.keys().isdisjoint(links):
             ((index, name),) = owner.items()
             reasons[index] = (
                 f"its address {source} is the source of the route {destination} over another link,"

@@ -132,7 +132,8 @@ def test_nic_with_routes_of_a_routing_daemon_is_excluded() -> None:
     ("source", "links", "is_lost"),
     [
         pytest.param("10.5.0.7", (2,), True, id="another link"),
-        pytest.param("10.5.0.7", (3, 4), True, id="multipath, also over another link"),
+        pytest.param("10.5.0.7", (2, 4), True, id="multipath over other links"),
+        pytest.param("10.5.0.7", (3, 2), False, id="multipath, also over the NIC"),
         pytest.param("10.5.0.7", (4,), True, id="a VLAN of the NIC"),
         pytest.param("10.5.0.7", (3,), False, id="the NIC"),
         pytest.param("10.5.0.7", (), False, id="no link"),
