@@ -41,6 +41,7 @@ from dranet_nri.linux.netlink.codec import (
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Address, NextHop, Route
 from dranet_nri.plan.routes.comparison import (
+    IP6_RT_PRIO_ADDRCONF,
     RT_SCOPE_LINK,
     RouteKey,
     connected,
@@ -81,7 +82,7 @@ LAST_METRIC: Final = 2**32 - 1
 RT_TABLE_LOCAL: Final = 255
 RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multicast
 USER_HZ: Final = 100  # unit of rta_expires, on every architecture of Kubernetes
-IMPLIED_V6: Final = frozenset({"fe80::/64", "ff00::/8"})  # as inet_ntop writes them
+LINK_LOCAL, MULTICAST = "fe80::/64", "ff00::/8"  # as inet_ntop writes them
 MAX_CACHED: Final = 256  # cached networks; a device is observed repeatedly
 
 _UNRESTORABLE: Final = frozenset({RTA_NH_ID, RTA_ENCAP_TYPE, RTA_MULTIPATH})
@@ -178,12 +179,11 @@ def without_implied(routes: Sequence[Route], addresses: Sequence[Address]) -> tu
 
 
 def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
-    if route.destination in IMPLIED_V6:
-        return True
-    if route.protocol != RTPROT_KERNEL:
-        return False
-    direct = not route.gateway and not route.nexthops
-    return direct and (route.destination, route.metric) in implied
+    if route.destination == MULTICAST:  # its protocol depends on the kernel's version
+        return route.metric == IP6_RT_PRIO_ADDRCONF
+    by_kernel = route.protocol == RTPROT_KERNEL and not route.gateway and not route.nexthops
+    key = route.destination, route.metric
+    return by_kernel and (route.destination == LINK_LOCAL or key in implied)
 
 
 def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:

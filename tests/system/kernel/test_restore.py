@@ -298,13 +298,17 @@ ROUTES = (
     "10.6.0.0/16 via 10.0.0.1 realms 5",
     "10.5.0.0/16 encap ip id 7 dst 10.0.0.9",
     "2001:db8:9::/48 via 2001:db8:1::1 initcwnd 20",
+    "fe80::/64 table 55",
+    "multicast ff00::/8 table 55",
+    "multicast ff00::/8 metric 99 table local",
 )
 
 
 def test_routes_are_restored_with_all_attributes(host: Host) -> None:
     for route in ROUTES:
         host.ip("route", "add", *route.split(), "dev", "eth1")
-    before = host.ip("-d", "route", "show", "dev", "eth1"), host.ip("-6", "route", "show")
+    every = "-6", "route", "show", "table", "all"
+    before = host.ip("-d", "route", "show", "dev", "eth1"), host.ip(*every)
     snapshot = attach(host)
     assert "encap" not in host.ip("route", "show", "dev", "eth1", inside=True)
     assert "10.5.0.0/16" not in host.ip("route", "show", "dev", "eth1", inside=True)
@@ -312,7 +316,7 @@ def test_routes_are_restored_with_all_attributes(host: Host) -> None:
 
     detach(host, snapshot)
 
-    after = host.ip("-d", "route", "show", "dev", "eth1"), host.ip("-6", "route", "show")
+    after = host.ip("-d", "route", "show", "dev", "eth1"), host.ip(*every)
     assert without_clocks(after) == without_clocks(before)
 
 

@@ -33,6 +33,7 @@ V6 = Address("2001:db8::5/64")
         ),
         pytest.param(V6, Route("fe80::/64", protocol=KERNEL, metric=256), id="link-local"),
         pytest.param(V6, Route("ff00::/8", protocol=KERNEL, metric=256), id="multicast"),
+        pytest.param(V6, Route("ff00::/8", metric=256), id="multicast of an old kernel"),
     ],
 )
 def test_route_implied_by_an_address_is_omitted(address: Address, route: Route) -> None:
@@ -65,6 +66,8 @@ def test_route_implied_by_an_address_is_omitted(address: Address, route: Route) 
             Route("2001:db8::6/128", protocol=KERNEL, metric=256),
             id="v6 peer",
         ),
+        pytest.param(V6, Route("fe80::/64", table=55, metric=1024), id="link-local"),
+        pytest.param(V6, Route("ff00::/8", table=55, metric=1024), id="multicast"),
         pytest.param(V4, Route("0.0.0.0/0", gateway="10.0.0.1"), id="default"),
         pytest.param(V6, Route("::/0", gateway="fe80::1", protocol=9), id="advertised"),
     ],
