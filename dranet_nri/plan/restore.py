@@ -68,6 +68,7 @@ from dranet_nri.plan.settings.offloads import restore_offloads
 from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx
 
 IFAPROT_KERNEL_LL: Final = 3  # a link-local address created by the kernel, linux/if_addr.h
+IFA_F_TEMPORARY: Final = 0x01  # of an IPv6 address (RFC 8981); no request can set it
 # The kernel creates no link-local addresses (IN6_ADDR_GEN_MODE_NONE), so they are restored.
 NO_LINK_LOCAL: Final = Sysctl("ipv6", "addr_gen_mode", "1")
 
@@ -267,14 +268,18 @@ def _rename_on_return(link: Link, name: str) -> Plan:
 def _unexpired(state: LinkState, elapsed_s: int) -> LinkState:
     """Return the state to restore, with remaining lifetimes and without expired values.
 
-    Link-local addresses that the kernel creates are left out.
+    Link-local and temporary addresses are left out, because the kernel creates its own.
     """
     routes = tuple(
         replace(route, expires_s=max(0, route.expires_s - elapsed_s))
         for route in state.routes
         if not route.expires_s or route.expires_s > elapsed_s
     )
-    unexpired = tuple(address for address in state.addresses if address.valid_s > elapsed_s)
+    unexpired = tuple(
+        address
+        for address in state.addresses
+        if address.valid_s > elapsed_s and not address.flags & IFA_F_TEMPORARY
+    )
     return replace(
         state,
         addresses=tuple(

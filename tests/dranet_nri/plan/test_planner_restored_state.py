@@ -29,7 +29,7 @@ from dranet_nri.plan.planner import is_restored, is_usable, make_plan
 from dranet_nri.plan.restore import RestoreTarget
 from tests.dranet_nri.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, on_host
 
-NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
+TEMPORARY, NODAD = 0x01, 0x02  # IFA_F_*, linux/if_addr.h
 KERNEL_LL = 3  # IFAPROT_KERNEL_LL
 
 
@@ -79,6 +79,9 @@ def test_master_is_restored_if_it_exists(
         pytest.param(Address("10.1.0.5/24", valid_s=100), 100, None, id="expired"),
         pytest.param(
             Address("fe80::7/64", scope=253, proto=KERNEL_LL), 0, None, id="the kernel's link-local"
+        ),
+        pytest.param(
+            Address("2001:db8::7/64", valid_s=100, flags=TEMPORARY), 0, None, id="temporary"
         ),
         pytest.param(
             Address("fe80::7/64", scope=253),

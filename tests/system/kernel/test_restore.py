@@ -279,6 +279,26 @@ def test_link_local_address_is_restored_if_the_kernel_generates_none(host: Host)
     assert host.sysctl("addr_gen_mode") == "1"
 
 
+def test_temporary_address_is_replaced_by_a_new_one(host: Host) -> None:
+    def temporary() -> list[tuple[str, bool]]:
+        shown = json.loads(host.ip("-json", "-6", "addr", "show", "eth1"))[0]["addr_info"]
+        network = "2001:db8:3:"
+        in_network = (entry for entry in shown if entry["local"].startswith(network))
+        return [(entry["local"], entry.get("temporary", False)) for entry in in_network]
+
+    host.sysctl("use_tempaddr", "2")
+    lifetime = "valid_lft", "5000", "preferred_lft", "4000"
+    host.ip("addr", "add", "2001:db8:3::5/64", "nodad", "mngtmpaddr", *lifetime, "dev", "eth1")
+    ((first, _), own) = temporary()
+    snapshot = attach(host)
+
+    detach(host, snapshot)
+
+    ((second, is_temporary), other) = temporary()
+    assert (is_temporary, other) == (True, own)
+    assert second != first
+
+
 def test_stable_privacy_is_restored_with_its_secret(host: Host) -> None:
     secret = "2001:0db8:0000:0000:0000:0000:0000:0007"
     host.sysctl("stable_secret", secret)
