@@ -82,7 +82,8 @@ def _body(index: int, settings: LinkSettings, *attrs: tuple[str, Value]) -> byte
     fields = {"index": index}
     if settings.flags is not None:
         fields |= {"flags": settings.flags, "change": KEPT_FLAGS}
-    return encode(LinkMessage, fields, [*attrs, *_settings(settings)])
+    kept = bytes.fromhex(settings.kept or "")
+    return encode(LinkMessage, fields, [*attrs, *_settings(settings)]) + kept
 
 
 def link_layer(mac: str) -> bytes:

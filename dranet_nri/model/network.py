@@ -126,9 +126,10 @@ class Link:
         bus, parent: see DeviceKey.
         perm_mac: permanent address (IFLA_PERM_ADDRESS, Linux 5.6), "" if none.
         dev_port: see DeviceKey; None if not read, as in a pod, whose sysfs is not mounted.
-        flags: IFF_* bits of the administrator that a move keeps: NOARP, PROMISC, ALLMULTI,
-            MULTICAST. None, as in the next two: a record of an earlier version.
+        flags: IFF_* bits of the administrator that a move keeps (NOARP, PROMISC, …). None, as in
+            the next three: a record of an earlier version.
         group: IFLA_GROUP.
+        kept: other attributes that a move keeps (broadcast address, …), the kernel's bytes in hex.
         xdp: attached XDP programs.
         ipoib: None for a link that is not IPoIB.
     """
@@ -157,6 +158,7 @@ class Link:
     dev_port: int | None = None
     flags: int | None = None
     group: int | None = None
+    kept: str | None = None
     xdp: tuple[XdpProgram, ...] | None = None
     ipoib: IpoibState | None = None
 

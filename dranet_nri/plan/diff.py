@@ -13,16 +13,19 @@ from dranet_nri.plan.settings.programs import DetachXdp
 def settings_of(link: Link) -> LinkSettings:
     """Return the settings that make another link equal to this one.
 
-    The address of an IPoIB link consists of queue pair and GUID: it cannot be set.
+    The address of an IPoIB link consists of queue pair and GUID: it cannot be set. Its broadcast
+    address contains the partition.
     """
+    has_own_mac = link.arphrd != ARPHRD_INFINIBAND
     return LinkSettings(
         mtu=link.mtu,
-        mac=(link.mac or None) if link.arphrd != ARPHRD_INFINIBAND else None,
+        mac=(link.mac or None) if has_own_mac else None,
         txqlen=link.txqlen,
         alias=link.alias,
         sizes=link.sizes,
         flags=link.flags,
         group=link.group,
+        kept=link.kept if has_own_mac else None,
         ipoib=link.ipoib,
     )
 
@@ -54,16 +57,18 @@ def _by_name(
 
 
 def plan_settings(ns: Ns, name: str, desired: LinkSettings, now: Link) -> Plan:
-    """Return the operations that set differing settings; the MTU and the IPoIB mode separately.
+    """Return the operations that set differing settings.
 
-    In a restore, a refusal of these must not block the others. The mode is set first, because it
+    The MTU, the IPoIB mode and kept attributes are set separately: in a restore, a refusal of these
+    must not block the others. The mode is set first, because it
     sets and limits the MTU (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib).
     After a move of the RDMA device the kernel recreates the link in datagram mode.
     """
     missing = difference(desired, now)
     mtu = missing.mtu if missing.ipoib is None else desired.mtu
-    rest = replace(missing, mtu=None, ipoib=None)
-    parts = (rest, LinkSettings(ipoib=missing.ipoib), LinkSettings(mtu=mtu))
+    rest = replace(missing, mtu=None, ipoib=None, kept=None)
+    kept = LinkSettings(kept=missing.kept)
+    parts = (rest, kept, LinkSettings(ipoib=missing.ipoib), LinkSettings(mtu=mtu))
     return tuple(SetLink(ns, name, settings) for settings in parts if settings != LinkSettings())
 
 

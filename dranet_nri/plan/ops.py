@@ -44,6 +44,7 @@ class LinkSettings:
     sizes: OffloadSizes = OffloadSizes()
     flags: int | None = None
     group: int | None = None
+    kept: str | None = None
     ipoib: IpoibState | None = None
 
     def __str__(self) -> str:
@@ -60,6 +61,7 @@ class LinkSettings:
             "gro_ipv4": sizes.gro_ipv4,
             "flags": None if self.flags is None else f"{self.flags:#x}",
             "group": self.group,
+            "kept": self.kept,
             "mode": ipoib and ("connected" if ipoib.connected else "datagram"),
             "umcast": ipoib and int(ipoib.umcast),
         }

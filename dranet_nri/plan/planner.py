@@ -170,7 +170,7 @@ def is_usable(desired: RestoreTarget, observed: Observed) -> bool:
 
     Its RDMA devices must be there with their names, too. Routes, rules, neighbours, altnames,
     sysctls and the master may be missing, because they may depend on other links of the host; so
-    may the MTU and the mode of an IPoIB link, which the kernel may refuse.
+    may the MTU, kept attributes and the mode of an IPoIB link, which the kernel may refuse.
     """
     if desired.child:
         return is_restored(desired, observed)
@@ -181,7 +181,7 @@ def is_usable(desired: RestoreTarget, observed: Observed) -> bool:
 
 def _is_essential(op: Op) -> bool:
     if isinstance(op, SetLink):
-        return replace(op.settings, mtu=None, ipoib=None) != LinkSettings()
+        return replace(op.settings, mtu=None, ipoib=None, kept=None) != LinkSettings()
     return isinstance(op, RenameLink | SetDown | SetUp | AddAddress)
 
 

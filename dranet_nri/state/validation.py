@@ -296,6 +296,7 @@ RULES: Final[Rules] = {
         "dev_port": _u32,
         "flags": _u32,
         "group": _u32,
+        "kept": _hex,
     },
     XdpProgram: {"id": _u32},
     TcxProgram: {"id": _u32, "link": _u32},

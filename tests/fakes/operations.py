@@ -261,6 +261,7 @@ def _settled(what: str, link: Link, settings: LinkSettings) -> Link:
         sizes=sizes,
         flags=link.flags if settings.flags is None else settings.flags,
         group=link.group if settings.group is None else settings.group,
+        kept=link.kept if settings.kept is None else settings.kept,
     )
 
 

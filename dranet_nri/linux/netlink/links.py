@@ -37,16 +37,19 @@ RTEXT_FILTER_SKIP_STATS: Final = 8  # and no RTEXT_FILTER_VF: a PF may have hund
 
 IFF_UP: Final = 0x1
 IFF_LOOPBACK: Final = 0x8
-# NOARP, PROMISC, ALLMULTI and MULTICAST: set by administrators, kept by a move (linux/if.h).
-KEPT_FLAGS: Final = 0x80 | 0x100 | 0x200 | 0x1000
+# DEBUG, NOTRAILERS, NOARP, PROMISC, ALLMULTI, MULTICAST, PORTSEL, AUTOMEDIA and DYNAMIC: set by
+# administrators (__dev_change_flags, net/core/dev.c), kept by a move.
+KEPT_FLAGS: Final = 0x4 | 0x20 | 0x80 | 0x100 | 0x200 | 0x1000 | 0x2000 | 0x4000 | 0x8000
 
 IFLA_ADDRESS: Final = 1
+IFLA_BROADCAST: Final = 2
 IFLA_IFNAME: Final = 3
 IFLA_MTU: Final = 4
 IFLA_LINK: Final = 5
 IFLA_MASTER: Final = 10
 IFLA_TXQLEN: Final = 13
 IFLA_OPERSTATE: Final = 16
+IFLA_LINKMODE: Final = 17
 IFLA_LINKINFO: Final = 18
 IFLA_IFALIAS: Final = 20
 IFLA_AF_SPEC: Final = 26
@@ -55,6 +58,7 @@ IFLA_EXT_MASK: Final = 29
 IFLA_CARRIER: Final = 33
 IFLA_LINK_NETNSID: Final = 37
 IFLA_PHYS_PORT_NAME: Final = 38
+IFLA_GSO_MAX_SEGS: Final = 40
 IFLA_GSO_MAX_SIZE: Final = 41
 IFLA_XDP: Final = 43
 IFLA_MIN_MTU: Final = 50
@@ -68,6 +72,8 @@ IFLA_GRO_MAX_SIZE: Final = 58
 IFLA_GSO_IPV4_MAX_SIZE: Final = 63
 IFLA_GRO_IPV4_MAX_SIZE: Final = 64
 IFLA_NETNS_IMMUTABLE: Final = 67  # since Linux 6.15
+# Attributes that a move keeps and that no one interprets here.
+KEPT: Final = (IFLA_BROADCAST, IFLA_LINKMODE, IFLA_GSO_MAX_SEGS)
 IFLA_INFO_KIND: Final = 1
 IFLA_INFO_DATA: Final = 2
 # Kinds with lower links in IFLA_INFO_DATA: IFLA_AMT_LINK; IFLA_HSR_SLAVE1, SLAVE2 and INTERLINK;
@@ -325,6 +331,7 @@ def link_from(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
         perm_mac=attrs.get(IFLA_PERM_ADDRESS, b"").hex(":"),
         flags=dumped.flags & KEPT_FLAGS,
         group=u32(attrs.get(IFLA_GROUP)),
+        kept=b"".join(attribute(kind, attrs[kind]) for kind in KEPT if kind in attrs).hex(),
         xdp=_programs(attrs),
         ipoib=_ipoib(data) if kind == "ipoib" else None,
     )

@@ -38,7 +38,7 @@ ADDRESS = Address("10.1.0.5/24")
 RULE = Rule(4, 100, source="10.1.0.5/32", destination="10.9.0.0/16", table=100, oif="net1")
 LEGS = (NextHop("10.1.0.1"), NextHop("10.3.0.1", device="eth2"))
 SETTINGS = LinkSettings(
-    9000, "02:00:00:00:00:01", 0, "", OffloadSizes(1, 2, 3, 4), flags=0x1080, group=7
+    9000, "02:00:00:00:00:01", 0, "", OffloadSizes(1, 2, 3, 4), flags=0x1080, group=7, kept="05"
 )
 
 
@@ -55,7 +55,7 @@ SETTINGS = LinkSettings(
         (
             SetLink(Ns.POD, "net1", SETTINGS),
             "set mtu 9000, mac 02:00:00:00:00:01, txqlen 0, alias '', gso 1, gro 2, gso_ipv4 3,"
-            " gro_ipv4 4, flags 0x1080, group 7 on net1 in pod",
+            " gro_ipv4 4, flags 0x1080, group 7, kept 05 on net1 in pod",
         ),
         (SetUp(Ns.POD, "net1"), "set net1 up in pod"),
         (AddAltname(Ns.HOST, "eth1", "enp1"), "add altname enp1 to eth1 in host"),

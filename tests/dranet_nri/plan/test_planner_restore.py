@@ -98,24 +98,31 @@ NATIVE, GENERIC = XdpProgram(XdpMode.NATIVE, 7), XdpProgram(XdpMode.GENERIC, 8)
 
 
 def test_link_settings_changed_by_the_pod_are_reset() -> None:
-    own = replace(NIC, flags=0x1000, group=7, xdp=(NATIVE,))
+    own = replace(NIC, flags=0x1000, group=7, kept="05", xdp=(NATIVE,))
     snapshot = replace(PLAIN, link=own)
     left = replace(
-        own, flags=0x100, group=9, xdp=(NATIVE, GENERIC), mtu=9000, altnames=("enp138s0", "mine")
+        own,
+        flags=0x100,
+        group=9,
+        kept="06",
+        xdp=(NATIVE, GENERIC),
+        mtu=9000,
+        altnames=("enp138s0", "mine"),
     )
 
     ops = make_plan(RestoreTarget(snapshot), away(LinkState(left)))
 
-    assert ops[:7] == (
+    assert ops[:8] == (
         DelAltname(Ns.POD, 7, "mine"),
         SetDown(Ns.POD, 7),
         DetachXdp(Ns.POD, 7, XdpMode.GENERIC),  # it may be what forbids a larger MTU
         SetLink(Ns.POD, "eth1", LinkSettings(flags=0x1000)),
         MoveLink(Ns.POD, 7, Ns.HOST, "eth1"),
         SetLink(Ns.HOST, "eth1", LinkSettings(group=7)),
+        SetLink(Ns.HOST, "eth1", LinkSettings(kept="05")),
         SetLink(Ns.HOST, "eth1", LinkSettings(mtu=1500)),
     )
-    assert kinds(ops[7:]) == [AddAddress, SetUp]
+    assert kinds(ops[8:]) == [AddAddress, SetUp]
 
 
 def test_flags_are_set_under_the_name_in_the_pod() -> None:

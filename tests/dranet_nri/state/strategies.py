@@ -128,6 +128,7 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
         "bus": _or_empty(TOKEN),
         "parent": _or_empty(TOKEN),
         "perm_mac": _or_empty(MAC),
+        "kept": st.none() | HEX,
     },
     LinkState: {"master_name": _or_empty(IFNAME)},
     Address: {

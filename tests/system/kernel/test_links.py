@@ -51,6 +51,9 @@ def hardware() -> DumpedLink:
         PARENT_DEV_BUS_NAME=b"pci\0",
         LINKINFO=attribute(1, b"ipoib\0") + attribute(2, IPOIB_DATA),
         GROUP=u32(7),
+        BROADCAST=b"\xff\xff",
+        LINKMODE=b"\1",
+        GSO_MAX_SEGS=u32(99),
         XDP=attribute(1, b"\4") + attribute(5, u32(5)) + attribute(7, u32(6)),
     )
 
@@ -78,6 +81,7 @@ def test_hardware_link_is_decoded_in_full() -> None:
         parent="0101:00:00.0",
         flags=0x1100,
         group=7,
+        kept="06000200ffff000005001100010000000800280063000000",
         xdp=(XdpProgram(XdpMode.NATIVE, 5), XdpProgram(XdpMode.OFFLOADED, 6)),
         ipoib=IpoibState(connected=True, umcast=True),
     )

@@ -142,6 +142,11 @@ LEFT_BY_PODS = (
     ("arp", "off"),
     ("multicast", "off"),
     ("group", "9"),
+    ("dynamic", "on"),
+    ("trailers", "off"),
+    ("broadcast", "ff:ff:ff:ff:ff:00"),
+    ("mode", "dormant"),
+    ("gso_max_segs", "99"),
 )
 
 
@@ -178,10 +183,14 @@ def test_link_settings_of_the_host_are_restored(host: Host) -> None:
     for arguments in LEFT_BY_PODS:
         host.ip("link", "set", "eth1", *arguments)
     host.attach_xdp(XdpMode.GENERIC)
+    host.ip("link", "set", "eth1", "down")
+    host.ip("link", "set", "eth1", "up")  # only now it is dormant
     before = link_of(host)
     snapshot = attach(host)
+    others = {"on": "off", "off": "on", "dormant": "default"}
+    others |= {"ff:ff:ff:ff:ff:00": "ff:ff:ff:ff:ff:ff"}
     for word, value in LEFT_BY_PODS:
-        other = {"on": "off", "off": "on"}.get(value, "0")
+        other = others.get(value, "7")
         host.ip("link", "set", "eth1", word, other, inside=True)
 
     detach(host, snapshot)
