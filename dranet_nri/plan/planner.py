@@ -13,6 +13,7 @@ Rules:
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from dranet_nri.component.replace import replace
 from dranet_nri.errors import RefusedError
@@ -37,6 +38,7 @@ from dranet_nri.plan.diff import (
     set_down_state,
     settings_of,
 )
+from dranet_nri.plan.lease_ops import DropAddress
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -65,6 +67,8 @@ from dranet_nri.plan.settings.driver import plan_driver
 from dranet_nri.plan.settings.offloads import plan_offloads
 from dranet_nri.plan.settings.programs import DisableTcx
 from dranet_nri.plan.settings.rate import LimitRate
+
+IFA_F_MCAUTOJOIN: Final = 0x400  # linux/if_addr.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +217,7 @@ def _plan_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan
     moved = LinkState(link=replace(link, name=network.name, up=False))
     return (
         *_leave_master(observed.host),
+        *_leave_groups(observed.host),
         *((SetDown(Ns.HOST, link.index),) if link.up else ()),
         *plan_offloads(network.features, network.private_flags, observed.host),
         *plan_driver(network.driver, network.rss_table, observed.host),
@@ -297,6 +302,16 @@ def _with_inherited(claimed: LinkSettings, before: Link) -> LinkSettings:
 
 def _leave_master(host: LinkState) -> Plan:
     return (SetMaster(Ns.HOST, host.link.name, ""),) if host.master_name else ()
+
+
+def _leave_groups(host: LinkState) -> Plan:
+    """Delete addresses whose groups the kernel joined.
+
+    It leaves these only then, not with a move (inet_rtm_deladdr, net/ipv4/devinet.c). If it had not
+    left, it would refuse the addresses in the restore.
+    """
+    joined = (address for address in host.addresses if address.flags & IFA_F_MCAUTOJOIN)
+    return tuple(DropAddress(Ns.HOST, host.link.name, address.cidr) for address in joined)
 
 
 def _rename_in_pod(network: PodNetwork, link: Link, taken: frozenset[str]) -> Plan:

@@ -18,6 +18,7 @@ from dranet_nri.model import (
     RouteConfig,
     Sysctl,
 )
+from dranet_nri.plan.lease_ops import DropAddress
 from dranet_nri.plan.ops import (
     AddAddress,
     AddNeighbour,
@@ -90,6 +91,15 @@ def test_plain_device_is_moved_with_its_configuration() -> None:
         AddAddress(Ns.POD, "eth1", Address("10.1.0.5/24")),
         SetUp(Ns.POD, "eth1"),
     )
+
+
+def test_address_with_a_joined_group_is_deleted_before_the_move() -> None:
+    joined = Address("224.0.5.5/32", flags=0x400)  # IFA_F_MCAUTOJOIN
+    host = replace(PLAIN, addresses=(*PLAIN.addresses, joined))
+
+    ops = make_plan(in_pod(NetworkConfig(), host), on_host(host))
+
+    assert ops[:2] == (DropAddress(Ns.HOST, "eth1", "224.0.5.5/32"), SetDown(Ns.HOST, 7))
 
 
 def test_device_that_is_down_is_not_set_down() -> None:

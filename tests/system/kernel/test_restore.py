@@ -288,6 +288,22 @@ def test_link_local_address_is_restored_if_the_kernel_generates_none(host: Host)
     assert host.sysctl("addr_gen_mode") == "1"
 
 
+@pytest.mark.parametrize("group", ["224.0.5.5/32", "ff02::77/128"])
+def test_address_with_a_joined_group_is_restored(host: Host, group: str) -> None:
+    def shown() -> list[str]:
+        addresses = host.ip("-br", "addr", "show", "eth1")
+        return sorted([*addresses.split(), *host.ip("maddr", "show", "eth1").split()])
+
+    host.ip("addr", "add", group, "dev", "eth1", "autojoin")
+    before = shown()
+    snapshot = attach(host)
+
+    detach(host, snapshot)
+
+    assert group in before
+    assert shown() == before
+
+
 def test_temporary_address_is_replaced_by_a_new_one(host: Host) -> None:
     def temporary() -> list[tuple[str, bool]]:
         shown = json.loads(host.ip("-json", "-6", "addr", "show", "eth1"))[0]["addr_info"]
