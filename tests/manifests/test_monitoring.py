@@ -20,6 +20,7 @@ ALERTS = yaml.safe_load((COMPONENT / "alerts.yaml").read_text())["spec"]
 DASHBOARD = json.loads((COMPONENT / "dashboard.json").read_text())
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 NAME = re.compile(r"\b(?:dranet_(?:nri|driver)|dra_shim)_[a-z_]+")
+UP = 'up{job="dranet"}'  # of Prometheus itself
 
 
 def declared() -> Iterator[str]:
@@ -30,7 +31,7 @@ def declared() -> Iterator[str]:
                 yield from (name, f"{name}_bucket", f"{name}_count", f"{name}_sum")
 
 
-METRICS = {*declared()}
+METRICS = {*declared(), UP}
 
 
 def expressions() -> Iterator[str]:
@@ -49,7 +50,7 @@ def anchors(text: str) -> set[str]:
 
 @pytest.mark.parametrize("expression", sorted({*expressions()}))
 def test_metrics_of_rules_and_panels_exist(expression: str) -> None:
-    used = NAME.findall(expression)
+    used = NAME.findall(expression) + re.findall(re.escape(UP), expression)
 
     assert used
     assert {*used} <= METRICS
@@ -96,3 +97,7 @@ def test_scrapes_select_the_port_of_the_driver() -> None:
     assert pods["podMetricsEndpoints"][0]["port"] in names
     assert service["spec"]["ports"][0]["targetPort"] in names
     assert services["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    for endpoint in (pods["podMetricsEndpoints"][0], services["endpoints"][0]):
+        targets = [entry["targetLabel"] for entry in endpoint["relabelings"]]
+        assert targets == ["instance", "job"]
+        assert f'up{{job="{endpoint["relabelings"][1]["replacement"]}"}}' == UP

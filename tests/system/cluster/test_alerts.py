@@ -18,6 +18,8 @@ GROWING: Final = "0+1x60"  # 1 more each minute for an hour
 CONSTANT: Final = "3x60"
 # alert: series, and its values on a faulty and on a healthy node
 CASES: Final = {
+    "DranetDriverDown": ('up{job="dranet",%s}', "0x60", "1x60"),
+    "DranetDriverAbsent": ('up{job="dranet",%s}', "_x60", "1x60"),
     "DranetDriverNotRegistered": ("dra_shim_registered{%s}", "0x60", "1x60"),
     "DranetPluginNotServing": ("dranet_nri_serving{%s}", "0x60", "1x60"),
     "DranetPluginNotAlive": ("dra_shim_plugin_alive{%s}", "0x60", "1x60"),
@@ -39,6 +41,7 @@ CASES: Final = {
     "DranetDeviceUnhealthy": ('dra_shim_devices{health="unhealthy",%s}', "2x60", "0x60"),
     "DranetDeviceNotPublished": ("dra_shim_devices_refused_total{%s}", GROWING, CONSTANT),
 }  # fmt: skip
+WITHOUT_NODE: Final = "DranetDriverAbsent"
 FIRING: Final = 'count by (alertname, instance) (ALERTS{alertstate="firing"})'
 
 
@@ -54,15 +57,17 @@ def promtool(*arguments: str | Path) -> str:
     return done.stdout
 
 
-def evaluation(series: list[tuple[str, str]], firing: list[str]) -> dict[str, Any]:
+def evaluation(series: dict[str, str], firing: list[str]) -> dict[str, Any]:
     """Return a test of promtool: after 45 minutes of the series, these alerts fire on node-a."""
+    nodes = {name: "" if name == WITHOUT_NODE else ', instance="node-a"' for name in firing}
     samples = [
-        {"labels": f'{{alertname="{name}", instance="node-a"}}', "value": 1} for name in firing
+        {"labels": f'{{alertname="{name}"{node}}}', "value": 1} for name, node in nodes.items()
     ]
     return {
         "interval": "1m",
         "input_series": [
-            {"series": name % 'instance="node-a"', "values": values} for name, values in series
+            {"series": name % 'instance="node-a"', "values": values}
+            for name, values in series.items()
         ],
         "promql_expr_test": [{"expr": FIRING, "eval_time": "45m", "exp_samples": samples}],
     }
@@ -75,11 +80,10 @@ def test_all_rules_are_valid() -> None:
 def test_alert_fires_only_on_its_fault(tmp_path: Path) -> None:
     found = yaml.safe_load(RULES.read_text())["groups"]
     assert {rule["alert"] for group in found for rule in group["rules"]} == CASES.keys()
-    healthy = [(series, values) for series, _, values in CASES.values()]
+    healthy = {series: values for series, _, values in CASES.values()}
     tests = [evaluation(healthy, [])]
     for alert, (series, faulty, _) in CASES.items():
-        others = [entry for entry in healthy if entry[0] != series]
-        tests.append(evaluation([*others, (series, faulty)], [alert]))
+        tests.append(evaluation(healthy | {series: faulty}, [alert]))
     path = tmp_path / "tests.json"
     path.write_text(
         json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests})
