@@ -57,7 +57,7 @@ class NetDevice:
         foreign_upper_kinds: kinds of its upper links in other network namespaces.
         tunnel_ends: address from which it sends as a tunnel, "" for any; and ifindex of the link
             through which it reaches its remote end, 0 if there is none, -1 without a route.
-        underlay_of: what sends through it: "IPsec", "PPPoE", "VXLAN", "WireGuard".
+        underlay_of: what sends through it, such as "IPsec" or "NVMe": see netlink/underlays.py.
         tc_filters, tcx_programs: names of attached BPF programs, in any order.
     """
 

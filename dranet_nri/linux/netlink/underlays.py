@@ -1,4 +1,4 @@
-"""Underlays: links through which WireGuard, IPsec, PPPoE and VXLAN of a network namespace send.
+"""Underlays: links through which tunnels, PPPoE and storage of a network namespace send.
 
 Rules:
 1. Links count towards the endpoints of WireGuard peers and the remote ends in the forwarding
@@ -42,6 +42,7 @@ from dranet_nri.linux.netlink.links import DumpedLink
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.linux.netlink.socket import NetlinkSocket, open_socket
 from dranet_nri.linux.netlink.tunnels import link_to, source_of
+from dranet_nri.linux.storage import storage_connections
 
 NETLINK_XFRM: Final = 6
 # Sockets of the namespace: address, protocol, port (0: the kernel's), … (netlink_native_seq_show)
@@ -68,7 +69,7 @@ _ABSENT: Final = frozenset({EPERM, EPROTONOSUPPORT, ENOENT, ENODEV})
 
 
 class _Path(NamedTuple):
-    """Path of encrypted packets; addresses are b"" for any, link and mark 0 for none."""
+    """Path of packets; addresses are b"" for any, link and mark 0 for none."""
 
     kind: str
     remote: bytes
@@ -100,9 +101,10 @@ def open_ipsec() -> NetlinkSocket | None:
 def underlays(
     netlink: RtnetlinkSocket, links: Collection[DumpedLink], ipsec: NetlinkSocket | None
 ) -> Mapping[int, tuple[str, ...]]:
-    """Return ifindex -> what sends through the link: "IPsec", "PPPoE", "VXLAN", "WireGuard".
+    """Return ifindex -> what sends through the link.
 
-    The calling thread is in the namespace of the socket.
+    It is "IPsec", "PPPoE", "VXLAN", "WireGuard", "iSCSI", "NFS" or "NVMe". The calling thread is in
+    the namespace of the socket.
 
     Args:
         netlink: a socket of the namespace.
@@ -113,6 +115,7 @@ def underlays(
         KernelError: a request failed.
     """
     paths = {*_wireguard_paths(links), *_ipsec_paths(ipsec), *_vxlan_paths(netlink, links)}
+    paths.update(_storage_paths(links))
     found: dict[int, set[str]] = defaultdict(set)
     carriers = _pppoe_carriers(links)
     for link in links:
@@ -130,6 +133,12 @@ def underlays(
 
 def _link_of(netlink: RtnetlinkSocket, path: _Path) -> int:
     return link_to(netlink, path.remote, path.source, path.mark) if path.remote else 0
+
+
+def _storage_paths(links: Iterable[DumpedLink]) -> Iterator[_Path]:
+    indexes = {link.name: link.index for link in links}
+    for kind, remote, source, name in storage_connections():
+        yield _Path(kind, remote, source, indexes.get(name, 0))
 
 
 def _pppoe_carriers(links: Iterable[DumpedLink]) -> frozenset[str]:

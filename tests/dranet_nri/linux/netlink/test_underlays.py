@@ -1,4 +1,4 @@
-"""Underlays of WireGuard and PPPoE, from messages and a file in the form of the kernel."""
+"""Underlays of WireGuard, PPPoE and storage, from messages and files in the form of the kernel."""
 
 import struct
 from contextlib import nullcontext
@@ -15,9 +15,19 @@ from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.linux.netlink.generic import GENERIC, NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import DumpedLink
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
+from dranet_nri.linux.storage import StorageConnection
+from dranet_nri.model import Address
 
 INFO = attribute(1, b"wireguard\0")
 WIREGUARD = DumpedLink("wg0", 7, 65534, 0, {18: INFO})
+
+
+@pytest.fixture(autouse=True)
+def storage(monkeypatch: pytest.MonkeyPatch) -> list[StorageConnection]:
+    """Return the connections to storage; none at first."""
+    found = list[StorageConnection]()
+    monkeypatch.setattr(module, "storage_connections", lambda: found)
+    return found
 
 
 def sockaddr(address: str, link: int = 0) -> bytes:
@@ -40,12 +50,13 @@ class Kernel:
     Attributes:
         answers: the messages about the link.
         code: the errno of the request for them, 0 for none.
+        source: the source of the looked-up routes.
         lookups: remote addresses and marks of the looked-up routes.
     """
 
-    def __init__(self, *answers: bytes, code: int = 0) -> None:
+    def __init__(self, *answers: bytes, code: int = 0, source: bytes = b"") -> None:
         """Take the answers."""
-        self.answers, self.code = list(answers), code
+        self.answers, self.code, self.source = list(answers), code, source
         self.lookups: list[tuple[bytes, int]] = []
 
     def open_socket(self, protocol: int) -> "Kernel":
@@ -62,7 +73,7 @@ class Kernel:
 
     def link_to(self, _: object, remote: bytes, source: bytes, mark: int) -> int:
         """Look up a route."""
-        assert source == b""
+        assert source == self.source
         self.lookups.append((remote, mark))
         return 5
 
@@ -126,6 +137,30 @@ def test_link_of_a_pppoe_session_is_an_underlay(
 
     assert underlays(Kernel(), monkeypatch, *links, ppp) == {4: ("PPPoE",)}
     assert underlays(Kernel(), monkeypatch, *links) == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "link", "expected"),
+    [
+        pytest.param("", "", {5: ("iSCSI",)}, id="by its route"),
+        pytest.param("", "eth1", {4: ("iSCSI",)}, id="bound to a link"),
+        pytest.param("10.5.0.7", "", {3: ("iSCSI",), 5: ("iSCSI",)}, id="with its source"),
+    ],
+)
+def test_links_towards_storage_are_underlays(
+    monkeypatch: pytest.MonkeyPatch,
+    storage: list[StorageConnection],
+    source: str,
+    link: str,
+    expected: dict[int, tuple[str, ...]],
+) -> None:
+    packed = inet_pton(AF_INET, source) if source else b""
+    storage.append(StorageConnection("iSCSI", inet_pton(AF_INET, "10.9.0.9"), packed, link))
+    monkeypatch.setattr(module, "addresses", lambda _: {3: (Address("10.5.0.7/24"),)})
+    links = [DumpedLink(name, index, 1, 0, {}) for index, name in enumerate(("eth0", "eth1"), 3)]
+    kernel = Kernel(source=packed)
+
+    assert underlays(kernel, monkeypatch, *links) == expected
 
 
 def list_sockets(monkeypatch: pytest.MonkeyPatch, folder: Path, *sockets: str) -> None:
