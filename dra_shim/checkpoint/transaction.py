@@ -13,6 +13,7 @@ import signal
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -82,7 +83,8 @@ class CheckpointTransaction:
         self._state = state
         self._fs = fs
         self._keep = keep
-        self._lock = OperationLock(state.directory / _LOCK)
+        make = partial(state.directory.mkdir, mode=0o755, parents=True, exist_ok=True)
+        self._lock = OperationLock(state.directory / _LOCK, make)
         self._opened: _Opened | None = None
         self._stale = True  # attachment records; they are read on first use
 
@@ -95,7 +97,6 @@ class CheckpointTransaction:
             OSError: the directory cannot be read; also of methods that read attachment records.
         """
         with writing(self._state):
-            self._state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._lock.__enter__()
         try:
             if self._opened is None:

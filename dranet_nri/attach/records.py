@@ -54,6 +54,11 @@ class AttachmentRecords:
                 corrupt for corrupt in of_attachments(self._store) if corrupt.broken.blocking
             )
 
+    def refresh(self) -> None:
+        """Write removed records again; see RecordReader.refresh."""
+        with self._guard:
+            self._store.refresh()
+
     def remove(self, claim_uid: str) -> None:
         """Remove the claim's record; see RecordStore.remove."""
         with self._guard:

@@ -93,6 +93,7 @@ class Watch:
         self.directory: int | None = None
         self._path = path
         self._watch = -1
+        self._parent = -1  # watch of the parent, while the directory exists
         self._armed = False
         self._inotify = _new_inotify()
         try:
@@ -128,6 +129,8 @@ class Watch:
             for event in parse_events(data):
                 if event.mask & IN_Q_OVERFLOW:
                     everything = True
+                elif event.watch == self._parent:
+                    self._armed = self._armed and event.name != self._path.name
                 elif event.watch != self._watch:
                     continue  # of a directory that is no longer watched
                 elif self.directory is None or event.mask & _GONE:
@@ -173,24 +176,28 @@ class Watch:
         self._forget_directory()
         for candidate in (self._path, *self._path.parents):
             with suppress(FileNotFoundError, NotADirectoryError):
-                self._watch_only(self._add(candidate))
                 if candidate != self._path:
+                    self._watch_only(self._add(candidate))
                     step = self._path.relative_to(candidate).parts[0]
                     return not (candidate / step).is_dir()
+                # The removal of an open directory causes an event of its parent only.
+                parent = -1
+                with suppress(PermissionError):
+                    parent = self._add(candidate.parent, IN_DELETE)
+                self._watch_only(self._add(candidate), parent)
                 # Watched before it is opened: a replacement in between causes an event.
                 self.directory = os.open(candidate, _OPEN_DIRECTORY)
                 return True
         raise StateError(f"{self._path}: neither it nor a directory above it can be watched")
 
-    def _add(self, path: Path) -> int:
-        mask = _CONTENT | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR
-        return _call("inotify_add_watch", self._inotify, os.fsencode(path), mask)
+    def _add(self, path: Path, mask: int = _CONTENT | IN_DELETE_SELF | IN_MOVE_SELF) -> int:
+        return _call("inotify_add_watch", self._inotify, os.fsencode(path), mask | IN_ONLYDIR)
 
-    def _watch_only(self, watch: int) -> None:
-        """Replace the watch; for the same directory no event is sent."""
-        if self._watch not in {-1, watch}:
-            _libc.inotify_rm_watch(self._inotify, self._watch)  # EINVAL: already removed
-        self._watch = watch
+    def _watch_only(self, watch: int, parent: int = -1) -> None:
+        """Replace the watches; for the same directory no event is sent."""
+        for former in {self._watch, self._parent} - {watch, parent, -1}:
+            _libc.inotify_rm_watch(self._inotify, former)  # EINVAL: already removed
+        self._watch, self._parent = watch, parent
 
     def _forget_directory(self) -> None:
         if self.directory is not None:

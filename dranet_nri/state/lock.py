@@ -5,6 +5,7 @@ A flock belongs to the open file: the kernel releases it when its process ends.
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -50,16 +51,22 @@ class PluginLock:
 class OperationLock:
     """Lock of one write. Blocks while another process owns it; reentrant."""
 
-    def __init__(self, path: Path) -> None:
-        """Prepare; the lock file is opened on use."""
+    def __init__(self, path: Path, create: Callable[[], None]) -> None:
+        """Prepare; the lock file is opened on use.
+
+        Args:
+            path: the lock file.
+            create: creates its directory; called if it is missing.
+        """
         self._path = path
+        self._create = create
         self._descriptor = -1
         self._depth = 0
 
     def __enter__(self) -> None:
         """Acquire the lock."""
         if self._depth == 0:
-            descriptor = os.open(self._path, _FLAGS, _MODE)
+            descriptor = self._open()
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             except BaseException:
@@ -74,3 +81,10 @@ class OperationLock:
         if self._depth == 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _open(self) -> int:
+        try:
+            return os.open(self._path, _FLAGS, _MODE)
+        except FileNotFoundError:
+            self._create()
+            return os.open(self._path, _FLAGS, _MODE)

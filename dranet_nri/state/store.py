@@ -5,13 +5,14 @@ Rules:
    owner (the shim and its commands).
 2. An unusable record is never overwritten, reset or deleted. A corrupt one is moved to
    `quarantine/` under a unique name. One of another version stays, and put is refused. The sole
-   writer of a directory then writes its copy in memory again.
+   writer of a directory then writes its copy in memory again, also if the file was removed.
 3. A change is durable when put or remove returns; if it raises, the old or the new record exists.
 """
 
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import ClassVar, Final, Generic, TypeVar
@@ -61,8 +62,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         self.quarantined: dict[str, Path] = {}
         self._encode = encode
         self._fs = fs
-        _create(fs, directory)
-        self._lock = OperationLock(directory / _LOCK)
+        self._lock = OperationLock(directory / _LOCK, partial(_create, fs, directory))
         with self._lock:
             remove_staged(fs, directory)
         super().__init__(directory, decode, owner=os.geteuid())
@@ -79,9 +79,8 @@ class RecordStore(RecordReader[R], Generic[R]):
         data = self._encode(record)
         with self._lock:
             self._read_changes()
-            broken = self._broken.get(key)
-            if broken is not None and broken.in_place:
-                raise broken.error
+            if self._is_in_place(key):
+                raise self._broken[key].error
             save(self._fs, self._directory / name_of(key), data)
             self._index(key, record)
             self._read_changes(own=key)
@@ -96,8 +95,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         key = parse_uid(claim_uid)
         with self._lock:
             self._read_changes()
-            broken = self._broken.get(key)
-            if broken is not None and broken.in_place:
+            if self._is_in_place(key):
                 self._quarantine(key)
             else:
                 remove(self._fs, self._directory / name_of(key))
@@ -105,7 +103,7 @@ class RecordStore(RecordReader[R], Generic[R]):
             self._read_changes(own=key)
 
     def _read(self, key: str) -> None:
-        """Read one record again, and quarantine it if it is corrupt."""
+        """Read one record again; quarantine a corrupt one, and write a removed one again."""
         previous = self._records.get(key) if self.sole_writer else None
         super()._read(key)
         if self._is_corrupt(key):
@@ -117,12 +115,18 @@ class RecordStore(RecordReader[R], Generic[R]):
                         if previous is not None:
                             save(self._fs, self._directory / name_of(key), self._encode(previous))
                     super()._read(key)
+        elif previous is not None and key not in self._records and not self._is_in_place(key):
+            self._index(key, previous)
+            with self._lock:  # creates the directory if it was removed, too
+                save(self._fs, self._directory / name_of(key), self._encode(previous))
 
     def _is_corrupt(self, key: str) -> bool:
+        return self._is_in_place(key) and isinstance(self._broken[key].error, StateCorruptError)
+
+    def _is_in_place(self, key: str) -> bool:
+        """Whether an unusable record is in the place of the key's record."""
         broken = self._broken.get(key)
-        return (
-            broken is not None and broken.in_place and isinstance(broken.error, StateCorruptError)
-        )
+        return broken is not None and broken.in_place
 
     def _quarantine(self, key: str) -> None:
         quarantine = self._directory / QUARANTINE

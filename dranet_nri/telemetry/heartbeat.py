@@ -4,6 +4,7 @@ Rules:
 1. The event loop writes them, so that a hung loop writes none.
 2. Metrics are written with the heartbeat, if they changed or their file was removed.
 3. A failed write blocks no other work and is logged once. Stale metrics are removed.
+4. Each beat creates a removed directory, and writes removed attachment records, again.
 """
 
 import asyncio
@@ -70,9 +71,10 @@ class TelemetryWriter:
         self._changed.set()
 
     def beat(self) -> None:
-        """Write the heartbeat, and the metrics if necessary."""
+        """Write the heartbeat, and the metrics and removed records if necessary."""
         self._try("heartbeat not written, liveness probes will fail", self._write_heartbeat)
         self._try("metrics not written", self._write_metrics)
+        self._try("attachment records not written", self.plugin.attacher.attachments.refresh)
 
     def _try(self, failed: str, write: Callable[[], None]) -> None:
         try:
@@ -86,7 +88,12 @@ class TelemetryWriter:
             self._failing.discard(failed)
 
     def _write_heartbeat(self) -> None:
-        heartbeat.store(self.fs, self.run_dir, self._heartbeat())
+        beat = self._heartbeat()
+        try:
+            heartbeat.store(self.fs, self.run_dir, beat)
+        except FileNotFoundError:
+            self.run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+            heartbeat.store(self.fs, self.run_dir, beat)
 
     def _heartbeat(self) -> Heartbeat:
         now_s, status, at_work_s = self.boot_s(), self.status(), self.rounds.at_work_s()

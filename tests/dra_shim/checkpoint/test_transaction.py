@@ -1,5 +1,6 @@
 """The allocation records as one transaction, and the devices that they reserve."""
 
+import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -95,6 +96,22 @@ def test_several_records_are_written_in_one_transaction(state: StatePaths) -> No
         }
         assert [name.name for name in transaction.recorded_devices()] == ["d1", "d2"]
     assert names(state) == {"u1.json", "u2.json"}
+
+
+def test_removed_state_directory_is_created_by_the_next_transaction(state: StatePaths) -> None:
+    transaction = CheckpointTransaction(state, keep=True)
+    for uid, removed in (("u1", state.allocations), ("u2", state.directory)):
+        with transaction:
+            transaction.record([allocation("old", "old", "d0")])
+        shutil.rmtree(removed)
+
+        with transaction:
+            transaction.record([allocation("a", uid, "d1")])
+
+        assert names(state) == {f"{uid}.json"}
+        assert state.directory.stat().st_mode & 0o777 == 0o755
+        assert transaction.peek("old") == ()
+    transaction.close()
 
 
 def test_failed_write_of_several_records_leaves_the_state_unchanged(state: StatePaths) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import struct
 from pathlib import Path
 
@@ -126,8 +127,8 @@ def test_directory_created_during_the_watch_of_its_parent_is_found(
     directory = tmp_path / "lib" / "records"
     real_add = Watch._add
 
-    def add_then_make(self: Watch, path: Path) -> int:
-        found = real_add(self, path)
+    def add_then_make(self: Watch, path: Path, *mask: int) -> int:
+        found = real_add(self, path, *mask)
         directory.mkdir(parents=True, exist_ok=True)
         return found
 
@@ -180,12 +181,30 @@ def test_exhausted_inotify_is_reported_with_the_remedy(tmp_path: Path) -> None:
     assert open_descriptors() == before
 
 
+def test_directory_below_an_unreadable_one_is_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_add = Watch._add
+
+    def add(self: Watch, path: Path, *mask: int) -> int:
+        if path == tmp_path.parent:
+            raise PermissionError(13, "Permission denied")
+        return real_add(self, path, *mask)
+
+    monkeypatch.setattr(Watch, "_add", add)
+    observed = Watch(tmp_path)
+    (tmp_path / "a.json").touch()
+
+    assert observed.drain() == ChangedFiles(frozenset({"a.json"}))
+    observed.close()
+
+
 def test_failed_watch_leaves_no_open_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = open_descriptors()
 
-    def refuse(_self: Watch, _path: Path) -> int:
+    def refuse(_self: Watch, _path: Path, *_mask: int) -> int:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Watch, "_add", refuse)
@@ -196,10 +215,28 @@ def test_failed_watch_leaves_no_open_descriptor(
 
 
 def test_path_without_an_existing_parent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(_self: Watch, path: Path) -> int:
+    def nothing(_self: Watch, path: Path, *_mask: int) -> int:
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(inotify.Watch, "_add", nothing)
 
     with pytest.raises(StateError, match="neither it nor a directory above it"):
         Watch(Path("/a/b"))
+
+
+def test_removed_directory_is_watched_again_once_it_is_created(tmp_path: Path) -> None:
+    directory = tmp_path / "run" / "records"
+    directory.mkdir(parents=True)
+    (directory / "old.json").touch()
+    observed = Watch(directory)
+    for removed in (directory, directory.parent):
+        shutil.rmtree(removed)
+        directory.mkdir(parents=True)
+        assert observed.drain().everything
+
+        (directory / "new.json").touch()
+        assert observed.drain() == ChangedFiles(frozenset({"new.json"}))
+        (directory.parent / "other").touch()
+        (directory.parent / "other").unlink()
+        assert observed.drain() == ChangedFiles()
+    observed.close()

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,22 +71,28 @@ def test_failed_acquire_leaves_no_descriptor(tmp_path: Path) -> None:
     first.release()
 
 
-@pytest.mark.parametrize("kind", [PluginLock, OperationLock])
+@pytest.mark.parametrize(
+    "acquire",
+    [
+        lambda path: PluginLock(path).try_acquire(),
+        lambda path: OperationLock(path, path.parent.mkdir).__enter__(),
+    ],
+    ids=["plugin", "operation"],
+)
 def test_symbolic_link_in_place_of_the_lock_is_refused(
-    tmp_path: Path, kind: type[PluginLock] | type[OperationLock]
+    tmp_path: Path, acquire: Callable[[Path], object]
 ) -> None:
     (tmp_path / "lock").symlink_to("elsewhere")
-    lock = kind(tmp_path / "lock")
 
     with pytest.raises(OSError, match="symbolic link"):
-        lock.try_acquire() if isinstance(lock, PluginLock) else lock.__enter__()
+        acquire(tmp_path / "lock")
 
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_operation_lock_is_free_after_its_outermost_exit(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    lock = OperationLock(path)
+    lock = OperationLock(path, tmp_path.mkdir)
 
     def is_free() -> bool:
         descriptor = os.open(path, os.O_RDWR)

@@ -1,6 +1,7 @@
 """dranet_nri.state.store and reader: directories of records on a real file system."""
 
 import itertools
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,51 @@ def test_removed_record_is_removed_from_store_and_reader(
     assert reader.refresh() == {CLAIM_UID}
     assert reader.records() == store.records() == reader.by_pod(POD_UID) == ()
     assert not (directory / NAME).exists()
+
+
+def test_removed_directory_is_created_by_the_next_put(tmp_path: Path) -> None:
+    directory = tmp_path / "lib" / "allocations"
+    with AllocationStore(directory) as store, AllocationReader(directory, owner=ME) as reader:
+        for number, removed in enumerate((directory, directory.parent)):
+            store.put(allocation_of("a"))
+            shutil.rmtree(removed)
+
+            store.put(allocation_of("b", nonce=str(number)))
+
+            assert directory.stat().st_mode & 0o777 == 0o750
+            reader.refresh()
+            assert reader.records() == store.records() == (allocation_of("b", nonce=str(number)),)
+        shutil.rmtree(directory)
+        store.remove("b")
+        assert store.records() == ()
+
+
+def test_sole_writer_writes_removed_records_again(tmp_path: Path) -> None:
+    directory = tmp_path / "run" / "attachments"
+    first, second = attachment_of("a"), attachment_of("b")
+    with AttachmentStore(directory) as store:
+        store.put(first)
+        shutil.rmtree(directory.parent)
+        store.put(second)
+        (directory / "a.json").unlink()
+        store.refresh()
+
+        with AttachmentReader(directory, owner=ME) as reader:
+            assert reader.records() == store.records() == (first, second)
+
+
+def test_removed_record_that_cannot_be_written_again_is_kept_in_memory(tmp_path: Path) -> None:
+    with AttachmentStore(tmp_path) as store:
+        store.put(attachment_of("a"))
+        store._fs = FailingFs(1)
+        (tmp_path / "a.json").unlink()
+
+        with pytest.raises(OSError, match="torn write"):
+            store.refresh()
+        assert store.records() == (attachment_of("a"),)
+        store.refresh()
+
+        assert (tmp_path / "a.json").exists()
 
 
 def test_index_keeps_no_removed_pods(store: AllocationStore) -> None:

@@ -1,6 +1,7 @@
 """Heartbeat and metrics files of the plugin."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from errno import EBUSY, EROFS
@@ -319,14 +320,33 @@ def test_unwritable_heartbeat_is_reported_once_and_ends_nothing(
     node: Node, capfd: pytest.CaptureFixture[str]
 ) -> None:
     beating = pulse(node)
-    beating.run_dir = node.root / "nosuch"
+    beating.run_dir = node.root / "file"
+    beating.run_dir.touch()
 
     beating.beat()
     beating.beat()
 
     output = "".join(capfd.readouterr())
     assert output.count("heartbeat not written") == 1
-    assert "nosuch" in output
+    assert str(beating.run_dir) in output
+
+
+def test_removed_directory_is_created_again_with_the_records_of_attached_devices(
+    node: Node,
+) -> None:
+    pod, run = node.pod("web"), node.root / "run"
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    shutil.rmtree(run)
+
+    pulse(node).beat()
+
+    assert run.stat().st_mode & 0o777 == 0o755
+    assert (run / "metrics.prom").exists()
+    assert heartbeat.load(run).beat_s == NOW
+    node.restart()
+    node.stop_pod(pod)
+    assert node.is_on_host(1)
 
 
 def test_heartbeat_is_updated_on_a_full_disk(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
