@@ -9,15 +9,15 @@ Rules:
 
 import argparse
 import os
-import select
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final, NoReturn, Protocol, TextIO, cast
+from typing import Final, NoReturn, Protocol, cast
 
-from dranet_nri.component.output import print_lines
+from dranet_nri.component.output import STDOUT, flush, print_lines, write
 from dranet_nri.errors import DranetError
 
 DISTRIBUTION: Final = "dranet-nri"  # all programs come from it
@@ -69,9 +69,13 @@ class Program:
         """Run one command and return the exit status.
 
         Errors are printed on standard error, one line each. A reader that closes standard output
-        early, such as `head`, is no failure. A daemon that fails exits even if nothing reads its
-        standard error, so that it is restarted.
+        early, such as `head`, is no failure. A closed standard output or error is refused, because
+        the next file that is opened would get its descriptor. A daemon that fails exits even if
+        nothing reads its standard error, so that it is restarted.
         """
+        if sys.stdout is None or sys.stderr is None:
+            self._print_error(f"{STDOUT} or error is closed; redirect it, to /dev/null if unused")
+            return 1
         if _command_name(words) not in self.daemons:
             return self._run(words)
         from dranet_nri.component.log import non_blocking_stderr  # imports structlog
@@ -89,15 +93,18 @@ class Program:
                 command, args = self.parse(words)
                 return command.main(args)
             finally:
-                sys.stdout.flush()
+                flush()
         except KeyboardInterrupt:
             self._print_error("interrupted")
             return INTERRUPTED
         except DranetError as error:
             self._print_error(*error.lines)
         except OSError as error:
-            if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
-                return 0
+            if error.filename == STDOUT:
+                # Python flushes once more at exit.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                if isinstance(error, BrokenPipeError):
+                    return 0
             self._print_error(str(error))
         return 1
 
@@ -164,23 +171,13 @@ class Program:
 
     def _print_error(self, *lines: str) -> None:
         for line in lines:
-            print_lines(f"{self.name}: {' '.join(line.splitlines())}", to=sys.stderr)
+            with suppress(OSError, AttributeError):  # nothing reads it, or it is closed
+                print_lines(f"{self.name}: {' '.join(line.splitlines())}", to=sys.stderr)
 
 
 def _command_name(words: Sequence[str]) -> str:
     """Return the name of the command, "" if there is none."""
     return next((word for word in words if not word.startswith("-")), "")
-
-
-def _has_no_reader(stream: TextIO) -> bool:
-    """Whether the stream's reader is closed; if so, drop the buffered rest."""
-    poll = select.poll()
-    poll.register(stream, 0)
-    if not poll.poll(0):
-        return False
-    # Python flushes once more at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    return True
 
 
 class _Completion:
@@ -196,12 +193,16 @@ class _Completion:
 
     def main(self, args: argparse.Namespace) -> int:
         """Print the script."""
-        sys.stdout.write(self._program.completion(args.shell))
+        write(self._program.completion(args.shell))
         return 0
 
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line and a pointer to the help."""
+
+    def print_help(self, _file: object = None) -> None:
+        """Print the help; the method of the library ignores errors."""
+        write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with 2."""

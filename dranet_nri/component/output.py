@@ -11,7 +11,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TextIO
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+STDOUT: Final = "standard output"
 FORMS: Final = ("table", "json", "yaml")
 WIDTH: Final = 100  # columns of text that is wrapped
 
@@ -43,10 +45,37 @@ def shown(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def write(text: str) -> None:
+    """Write text to standard output.
+
+    Raises:
+        OSError: it cannot be written; `filename` is STDOUT.
+    """
+    with _naming_stdout():
+        sys.stdout.write(text)
+
+
+def flush() -> None:
+    """Flush standard output; raises as `write` does."""
+    with _naming_stdout():
+        sys.stdout.flush()
+
+
+@contextmanager
+def _naming_stdout() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, STDOUT) from None
+
+
 def print_lines(*lines: str, to: TextIO | None = None) -> None:
     """Print lines, escaped; to standard output by default."""
-    for line in lines:
-        print(shown(line), file=to or sys.stdout)
+    text = "".join(f"{shown(line)}\n" for line in lines)
+    if to is None:
+        write(text)
+    else:
+        to.write(text)
 
 
 def show_table(rows: Sequence[Sequence[str]], styles: Styles = PLAIN) -> None:
@@ -60,10 +89,10 @@ def show_table(rows: Sequence[Sequence[str]], styles: Styles = PLAIN) -> None:
         print_lines(*table(rows))
         return
     header, *lines = _columns(rows)
-    print(_painted("  ".join(header).rstrip(), Style.BOLD))
+    write(_painted("  ".join(header).rstrip(), Style.BOLD) + "\n")
     for cells in lines:
         found = (_painted(cell, styles.get(cell.rstrip())) for cell in cells)
-        print("  ".join(found).rstrip())
+        write("  ".join(found).rstrip() + "\n")
 
 
 def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -94,11 +123,11 @@ def show_document(form: str, document: Callable[[], object]) -> bool:
     if form == FORMS[0]:
         return False
     if form == "json":
-        print(json.dumps(document(), indent=2))
+        write(json.dumps(document(), indent=2) + "\n")
         return True
     import yaml  # late: probes and tables do not need it
 
-    print(yaml.safe_dump(document(), sort_keys=False, allow_unicode=True, width=WIDTH), end="")
+    write(yaml.safe_dump(document(), sort_keys=False, allow_unicode=True, width=WIDTH))
     return True
 
 

@@ -83,10 +83,10 @@ def test_only_the_output_module_prints_text() -> None:
         str(file.relative_to(root))
         for file in files
         for line in file.read_text().splitlines()
-        if "print(" in line and "print(json.dumps(" not in line
+        if "print(" in line or "stdout.write(" in line
     }
 
-    assert printing == {"dranet_nri/component/output.py"}
+    assert printing == {"dranet_nri/component/output.py", "dranet_nri/facts/verbs.py"}
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -100,3 +100,26 @@ def test_closed_reader_of_the_output_is_no_failure(unbuffered: str) -> None:
     os.close(writer)
 
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "completion bash"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("redirection", "reason"),
+    [
+        (">/dev/full", "[Errno 28] No space left on device: 'standard output'"),
+        (">&-", "standard output or error is closed; redirect it, to /dev/null if unused"),
+        (">&- 2>&-", ""),
+    ],
+)
+def test_output_that_cannot_be_written_is_a_failure_in_one_line(
+    command: str, unbuffered: str, redirection: str, reason: str
+) -> None:
+    line = f"{sys.executable} -m dranet_nri {command} {redirection}"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", line], check=False, capture_output=True, text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (f"dranet-nri: {reason}\n" if reason else "")
