@@ -21,12 +21,48 @@
 Inner code raises; the outermost caller logs once. Refusals are counted by `kind`.
 """
 
-from collections.abc import Sequence
-from errno import ENODEV, ENOENT, ENXIO, EOPNOTSUPP, errorcode
+from collections.abc import Mapping, Sequence
+from errno import (
+    EACCES,
+    EDQUOT,
+    EEXIST,
+    EIO,
+    EISDIR,
+    ELOOP,
+    EMFILE,
+    ENAMETOOLONG,
+    ENFILE,
+    ENODEV,
+    ENOENT,
+    ENOSPC,
+    ENOTDIR,
+    ENXIO,
+    EOPNOTSUPP,
+    EPERM,
+    EROFS,
+    errorcode,
+)
 from typing import ClassVar, Final
 
 ALREADY_GONE: Final = frozenset({ENODEV, ENOENT, ENXIO})
+FILE_REMEDIES: Final[Mapping[int | None, str]] = {
+    **dict.fromkeys((ENOENT, ENOTDIR, EISDIR, EEXIST, ELOOP, ENAMETOOLONG), "check the path"),
+    **dict.fromkeys((EACCES, EPERM), "allow the access, or use another user"),
+    **dict.fromkeys((ENOSPC, EDQUOT), "make room there"),
+    **dict.fromkeys((EMFILE, ENFILE), "raise the limit of open files"),
+    EROFS: "make it writable",
+    EIO: "see the kernel's log (dmesg)",
+}
 _NAMES: Final = {**errorcode, EOPNOTSUPP: "EOPNOTSUPP"}  # as the kernel has it, not ENOTSUP
+
+
+def os_error_text(error: OSError) -> str:
+    """Return the file, the reason and the remedy of an OSError, or its own text if it has one."""
+    if type(error).__str__ is not OSError.__str__ or error.errno is None:
+        return str(error)
+    parts = (str(error.filename or ""), error.strerror or "")
+    remedy = FILE_REMEDIES.get(error.errno)
+    return ": ".join(filter(None, parts)) + (f"; {remedy}" if remedy else "")
 
 
 class DranetError(Exception):

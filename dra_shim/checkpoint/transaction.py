@@ -7,7 +7,6 @@ Rules:
    it. The latter includes a device whose attach failed and could not be undone.
 """
 
-import errno
 import hashlib
 import signal
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from dra_shim.checkpoint.usage import addresses_in_use, devices_in_use
 from dra_shim.pool import DeviceUsage
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.files import FileSystem
-from dranet_nri.errors import RefusedError
+from dranet_nri.errors import FILE_REMEDIES, RefusedError
 from dranet_nri.model import Allocation, Device, ObjectRef
 from dranet_nri.state.corrupt import CorruptSummary, of_allocations
 from dranet_nri.state.lock import OperationLock
@@ -34,7 +33,6 @@ _LOCK: Final = ".lock"
 _BLOCKED_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 # 64 bits of the UID, so that a stale CDI spec of another claim never matches
 _NONCE_DIGITS: Final = 16
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class UnwritableError(OSError):
@@ -47,7 +45,7 @@ class UnwritableError(OSError):
 
     def __str__(self) -> str:
         """Return the error with its remedy."""
-        remedy = "make room there" if self.errno in _FULL else "make it writable"
+        remedy = FILE_REMEDIES.get(self.errno, "make it writable")
         return f"state directory {self.filename}: cannot be written: {self.strerror}; {remedy}"
 
 

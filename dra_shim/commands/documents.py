@@ -69,6 +69,8 @@ def read_text(name: str) -> str:
     Raises:
         ConfigError: the file cannot be read, or is not UTF-8.
     """
+    if name == STDIN and sys.stdin is None:
+        raise ConfigError(["is closed; name a file, or redirect it"])
     try:
         return sys.stdin.read() if name == STDIN else Path(name).read_text("utf-8")
     except OSError as error:

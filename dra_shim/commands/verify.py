@@ -21,7 +21,7 @@ from dra_shim.verify.report import as_document, as_text, verdict_of
 from dra_shim.verify.shells import PodShells
 from dra_shim.verify.thresholds import THRESHOLDS, parse_thresholds
 from dra_shim.verify.types import Line, Outcome
-from dranet_nri.component.output import add_output_flag, print_lines, show_document
+from dranet_nri.component.output import add_output_flag, naming, print_lines, show_document
 from dranet_nri.errors import ConfigError, InvalidValueError
 
 IMAGE: Final = "docker.io/library/ubuntu:24.04"
@@ -113,7 +113,8 @@ def _report(args: argparse.Namespace, lines: list[Line]) -> None:
     if not show_document(args.output, lambda: as_document(lines)):
         print_lines(*as_text(lines, verbose=args.verbose))
     if args.svg:
-        Path(args.svg).write_text(draw(lines))
+        with naming(args.svg):
+            Path(args.svg).write_text(draw(lines))
 
 
 def _nodes(args: argparse.Namespace, kubectl: Kubectl) -> list[str]:

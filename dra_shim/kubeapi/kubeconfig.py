@@ -12,7 +12,7 @@ from lightkube.core.exceptions import ConfigError
 from dra_shim.kubeapi.errors import CredentialsError
 from dra_shim.kubeapi.rest_config import Credentials, RestConfig
 from dra_shim.kubeapi.token_file import TokenFile
-from dranet_nri.errors import InvalidValueError
+from dranet_nri.errors import InvalidValueError, os_error_text
 
 
 def from_kubeconfig(path: Path, context: str = "") -> RestConfig:
@@ -40,12 +40,15 @@ def from_kubeconfig(path: Path, context: str = "") -> RestConfig:
 
 def _read(path: Path, context: str) -> SingleConfig:
     try:
+        path.expanduser().read_bytes()  # the library reports a directory as missing
         chosen = KubeConfig.from_file(path).get(context or None)
     except ConfigError as error:
         raise InvalidValueError(f"--kubeconfig {path}: {error}") from error
     except UnicodeDecodeError as error:  # its repr has the content of the file
         reason = f"is not UTF-8 at byte {error.start}; save it as UTF-8"
         raise InvalidValueError(f"--kubeconfig {path}: {reason}") from None
+    except OSError as error:
+        raise InvalidValueError(f"--kubeconfig {os_error_text(error)}") from error
     except Exception as error:  # any error of the library is caused by the file
         raise InvalidValueError(f"--kubeconfig {path}: not a kubeconfig: {error!r}") from error
     assert chosen is not None, "without a default there is a context or an error"

@@ -26,7 +26,7 @@ from dra_shim.kubectl.source import (
     has_label,
 )
 from dra_shim.verify.kubectl import Kubectl
-from dranet_nri.component.output import print_lines
+from dranet_nri.component.output import naming, print_lines
 from dranet_nri.errors import InvalidValueError
 
 EXAMPLES: Final = ("bundle", "bundle --file support.tar.gz --tail 5000")
@@ -63,7 +63,7 @@ def main(args: argparse.Namespace) -> int:
         raise InvalidValueError(f"--file {args.file}: exists already; remove it, or name another")
     source = ObjectSource(args)
     members = dict(_members(source, args.tail))
-    with tarfile.open(args.file, "x:gz") as archive:
+    with naming(str(args.file)), tarfile.open(args.file, "x:gz") as archive:
         for name, text in members.items():
             data = text.encode("utf-8", "replace")
             member = tarfile.TarInfo(f"{_FOLDER}/{name}")

@@ -17,7 +17,13 @@ from dra_shim.kubectl.cluster import (
 from dra_shim.kubectl.picture import draw_node
 from dra_shim.kubectl.source import ObjectSource, add_source_flags
 from dra_shim.kubectl.status import STYLES, device_document
-from dranet_nri.component.output import add_output_flag, print_lines, show_document, show_table
+from dranet_nri.component.output import (
+    add_output_flag,
+    naming,
+    print_lines,
+    show_document,
+    show_table,
+)
 
 EXAMPLES: Final = (
     "topology node-a",
@@ -50,7 +56,8 @@ def main(args: argparse.Namespace) -> int:
     """
     node = node_named(read_nodes(ObjectSource(args)), args.node)
     if args.svg:
-        args.svg.write_text(draw_node(node), "utf-8")
+        with naming(str(args.svg)):
+            args.svg.write_text(draw_node(node), "utf-8")
     if show_document(args.output, lambda: _document(node)):
         return 0
     devices = _shown(node)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NoReturn, Protocol, cast
 
 from dranet_nri.component.output import STDOUT, flush, print_lines, write
-from dranet_nri.errors import DranetError
+from dranet_nri.errors import DranetError, os_error_text
 
 DISTRIBUTION: Final = "dranet-nri"  # all programs come from it
 INTERRUPTED: Final = 130  # 128 and SIGINT, as shells count
@@ -105,7 +105,7 @@ class Program:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 if isinstance(error, BrokenPipeError):
                     return 0
-            self._print_error(str(error))
+            self._print_error(os_error_text(error))
         return 1
 
     def parse(self, words: Sequence[str]) -> tuple[Command, argparse.Namespace]:

@@ -51,22 +51,24 @@ def write(text: str) -> None:
     Raises:
         OSError: it cannot be written; `filename` is STDOUT.
     """
-    with _naming_stdout():
+    with naming(STDOUT):
         sys.stdout.write(text)
 
 
 def flush() -> None:
     """Flush standard output; raises as `write` does."""
-    with _naming_stdout():
+    with naming(STDOUT):
         sys.stdout.flush()
 
 
 @contextmanager
-def _naming_stdout() -> Iterator[None]:
+def naming(file: str) -> Iterator[None]:
+    """Add the name of the file to an OSError in the block: that of a write has none."""
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror, STDOUT) from None
+        error.filename = file
+        raise
 
 
 def print_lines(*lines: str, to: TextIO | None = None) -> None:

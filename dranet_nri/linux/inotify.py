@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import ENOSPC
 from pathlib import Path
 from typing import Final
 
@@ -191,7 +192,13 @@ class Watch:
         raise StateError(f"{self._path}: neither it nor a directory above it can be watched")
 
     def _add(self, path: Path, mask: int = _CONTENT | IN_DELETE_SELF | IN_MOVE_SELF) -> int:
-        return _call("inotify_add_watch", self._inotify, os.fsencode(path), mask | IN_ONLYDIR)
+        try:
+            return _call("inotify_add_watch", self._inotify, os.fsencode(path), mask | IN_ONLYDIR)
+        except OSError as cause:
+            if cause.errno == ENOSPC:
+                raise _exhausted(cause, "watches") from cause
+            cause.filename = str(path)
+            raise
 
     def _watch_only(self, watch: int, parent: int = -1) -> None:
         """Replace the watches; for the same directory no event is sent."""
@@ -209,9 +216,11 @@ def _new_inotify() -> int:
     try:
         return _call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as cause:
-        raise StateError(
-            f"{cause.strerror}; raise the node's sysctl fs.inotify.max_user_instances"
-        ) from cause
+        raise _exhausted(cause, "instances") from cause
+
+
+def _exhausted(cause: OSError, limit: str) -> StateError:
+    return StateError(f"{cause.strerror}; raise the node's sysctl fs.inotify.max_user_{limit}")
 
 
 def _call(name: str, *arguments: int | bytes) -> int:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from dranet_nri.component.files import FileSystem, read_file, save
 from dranet_nri.component.replace import replace
-from dranet_nri.errors import StateCorruptError, StateError, StateVersionError
+from dranet_nri.errors import StateCorruptError, StateError, StateVersionError, os_error_text
 
 NAME: Final = "heartbeat.json"
 BEAT_S: Final = 5.0  # period of the heartbeat
@@ -158,7 +158,8 @@ def plugin_health(run: Path, *, max_age_s: float = MAX_AGE_S) -> PluginHealth:
     except FileNotFoundError:
         return PluginHealth((f"no heartbeat in {run}: not started, or it cannot write there",))
     except (StateError, OSError) as error:
-        return PluginHealth((f"heartbeat of {run} cannot be read: {error}",))
+        reason = os_error_text(error) if isinstance(error, OSError) else error
+        return PluginHealth((f"heartbeat of {run} cannot be read: {reason}",))
     now_s = boot_s()
     return PluginHealth(
         liveness_problems(beat, now_s, max_age_s=max_age_s),

@@ -5,7 +5,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from errno import EDQUOT, EIO, ENOSPC, EROFS
+from errno import EDQUOT, EIO, ENOSPC, ENOTDIR, EROFS
 from pathlib import Path
 
 import pytest
@@ -140,10 +140,11 @@ def test_failed_write_of_several_records_leaves_the_state_unchanged(state: State
             "Read-only file system (/x/u1.json)",
             "make it writable",
         ),
-        (OSError(EIO, "Input/output error"), "Input/output error", "make it writable"),
+        (OSError(EIO, "Input/output error"), "Input/output error", "see the kernel's log (dmesg)"),
+        (OSError(ENOTDIR, "Not a directory"), "Not a directory", "check the path"),
         (OSError("no errno"), "no errno", "make it writable"),
     ],
-    ids=["full", "quota", "read-only", "broken", "unnamed"],
+    ids=["full", "quota", "read-only", "broken", "file", "unnamed"],
 )
 @pytest.mark.parametrize(
     "write",

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from errno import EACCES
 from math import inf
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from dra_shim.cli import main
+from dra_shim.commands.documents import read_text
+from dranet_nri.errors import ConfigError
 from dranet_nri.state.store import AllocationStore
 from tests.dra_shim.commands.shim_bench import CLAIM, CLASS, ENVIRONMENT, TEMPLATE, Shim, command
 from tests.dranet_nri.state.directories import unreadable
@@ -238,6 +241,13 @@ def test_directory_that_cannot_be_read_is_an_error(
         "",
         "dra-shim: claims/hidden: cannot be read: Permission denied; check the path\n",
     )
+
+
+def test_closed_standard_input_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+
+    with pytest.raises(ConfigError, match="is closed; name a file, or redirect it"):
+        read_text("-")
 
 
 def test_each_error_is_one_line_with_file_path_value_and_rule(shim: Shim) -> None:

@@ -315,9 +315,14 @@ def sent_by(
     return [request.headers.get("authorization") for request in server.requests]
 
 
-def test_missing_kubeconfig_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValueError, match="config not found"):
-        from_kubeconfig(tmp_path / "config")
+def test_kubeconfig_that_is_missing_or_a_directory_is_refused(tmp_path: Path) -> None:
+    for path, reason in (
+        (tmp_path / "config", "No such file or directory"),
+        (tmp_path, "Is a directory"),
+    ):
+        with pytest.raises(InvalidValueError) as caught:
+            from_kubeconfig(path)
+        assert str(caught.value) == f"--kubeconfig {path}: {reason}; check the path"
 
 
 @pytest.mark.parametrize("name", ["ca.crt", "other.crt"])

@@ -348,6 +348,25 @@ def test_explain_of_a_missing_job_is_refused_with_the_remedy(saved: Path) -> Non
     assert "no Job ml/other; correct the name, or give its --namespace" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (
+            "topology dgx-h100 --svg /dev/full",
+            "/dev/full: No space left on device; make room there",
+        ),
+        ("topology dgx-h100 --svg .", ".: Is a directory; check the path"),
+        ("bundle --file none/b.tar.gz", "none/b.tar.gz: No such file or directory; check the path"),
+    ],
+)
+def test_file_that_cannot_be_written_is_reported_with_the_remedy(
+    saved: Path, words: str, reason: str
+) -> None:
+    ended = run(saved, *words.split())
+
+    assert (ended.returncode, ended.stderr) == (1, f"kubectl dranet: {reason}\n")
+
+
 def test_bundle_has_no_secrets_and_can_be_read_as_saved_files(saved: Path) -> None:
     ended = run(saved, "bundle", "--file", "b.tar.gz")
 

@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import struct
+from errno import EACCES, ENOSPC
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,30 @@ def test_failed_watch_leaves_no_open_descriptor(
         Watch(tmp_path)
 
     assert open_descriptors() == before
+
+
+@pytest.mark.parametrize(
+    ("code", "reported"),
+    [
+        (EACCES, "[Errno 13] refused: {directory!r}"),
+        (ENOSPC, "refused; raise the node's sysctl fs.inotify.max_user_watches"),
+    ],
+)
+def test_refused_watch_is_reported_with_the_directory_or_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, reported: str
+) -> None:
+    real_call = inotify._call
+
+    def call(name: str, *arguments: int | bytes) -> int:
+        if name == "inotify_add_watch":
+            raise OSError(code, "refused")
+        return real_call(name, *arguments)
+
+    monkeypatch.setattr(inotify, "_call", call)
+    with pytest.raises((OSError, StateError)) as caught:
+        Watch(tmp_path)
+
+    assert str(caught.value) == reported.format(directory=str(tmp_path))
 
 
 def test_path_without_an_existing_parent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,10 @@
 """Error texts: operation, reason, and failed undo steps."""
 
-from errno import EBUSY, ENODEV
+from errno import EACCES, EBADF, EBUSY, ENODEV, ENOSPC
 
 import pytest
 
-from dranet_nri.errors import AttachError, ConfigError, KernelError, OwnedError
+from dranet_nri.errors import AttachError, ConfigError, KernelError, OwnedError, os_error_text
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,29 @@ def test_config_error_keeps_every_violation_in_order() -> None:
 def test_config_error_has_one_line_per_violation_and_other_errors_one_line() -> None:
     assert ConfigError(["a: 1: rule", "b: 2: rule"]).lines == ("a: 1: rule", "b: 2: rule")
     assert OwnedError("eth1 is held").lines == ("eth1 is held",)
+
+
+class OwnTextError(OSError):
+    """An OSError with a text of its own."""
+
+    def __str__(self) -> str:
+        """Return it."""
+        return "state directory: make room there"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (FileNotFoundError(2, "No such file", "/a"), "/a: No such file; check the path"),
+        (
+            OSError(EACCES, "Permission denied", "/a"),
+            "/a: Permission denied; allow the access, or use another user",
+        ),
+        (OSError(ENOSPC, "No space left"), "No space left; make room there"),
+        (OSError(EBADF, "Bad file descriptor", "/a"), "/a: Bad file descriptor"),
+        (OSError("no errno"), "no errno"),
+        (OwnTextError(ENOSPC, "No space left"), "state directory: make room there"),
+    ],
+)
+def test_os_error_has_the_file_the_reason_and_the_remedy(error: OSError, text: str) -> None:
+    assert os_error_text(error) == text
