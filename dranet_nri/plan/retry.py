@@ -77,7 +77,7 @@ def verify_restored(
         tries_left: see has_tries_left.
     """
     subject = f"device {device.name} ({device.key.name})"
-    if _no_longer_exists(device, observed):
+    if not desired.child and _no_longer_exists(device, observed):
         return RestoreResult(restored=True, text=f"{subject} no longer exists: {GONE}")
     if observed.ambiguous:
         return RestoreResult(restored=False, text=why_ambiguous(device, observed.ambiguous))

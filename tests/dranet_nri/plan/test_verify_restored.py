@@ -108,6 +108,14 @@ def test_missing_virtual_device_counts_as_restored_with_the_reason() -> None:
     assert "ib0" in ambiguous.text
 
 
+def test_deleted_child_of_a_virtual_device_is_restored_without_a_message() -> None:
+    desired = RestoreTarget(None, child=True)
+
+    assert result_of(Observed(), target=desired, device=VIRTUAL) == RestoreResult(
+        restored=True, usable=True
+    )
+
+
 def test_missing_hardware_is_never_given_up() -> None:
     assert not result_of(Observed(), NO_ROUTE, tries_left=False).restored
 
