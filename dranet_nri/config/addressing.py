@@ -17,10 +17,9 @@ from typing import Final
 
 from dranet_nri.config.child import IPVLAN, PASSTHROUGH
 from dranet_nri.config.json_cursor import Fields, Node, given, has_entries, show
-from dranet_nri.config.link import address_mode
+from dranet_nri.config.link import MIN_MTU_IPV6, address_mode
 from dranet_nri.model import Addressing, AddressMode, NetworkConfig
 
-_MIN_MTU_IPV6: Final = 1280  # RFC 8200
 _OF_DHCP: Final[Mapping[bool | None, Addressing]] = {
     True: Addressing.DHCP,
     False: Addressing.STATIC,
@@ -99,8 +98,8 @@ def _check_slaac(node: Node, fields: Fields, kind: object) -> None:
         rule = "with type IPVLAN it gives the parent's own addresses; use random"
         fields["addrGenMode"].report(rule)
     mtu = values.get("mtu")
-    if isinstance(mtu, int) and mtu < _MIN_MTU_IPV6:
-        fields["mtu"].report(f"SLAAC needs {_MIN_MTU_IPV6} or more; raise it, or remove one")
+    if isinstance(mtu, int) and mtu < MIN_MTU_IPV6:
+        fields["mtu"].report(f"SLAAC needs {MIN_MTU_IPV6} or more; raise it, or remove one")
     block = values.get("ipvlan")
     if isinstance(block, dict) and block.get("mode") in {"L3", "L3S"}:
         fields["ipvlan"].report("SLAAC needs mode L2; the others receive no advertisements")

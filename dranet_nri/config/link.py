@@ -14,7 +14,7 @@ from dranet_nri.config.json_cursor import INT32, Fields, Node, distinct, given
 from dranet_nri.config.scalars import parse_ifname
 from dranet_nri.model import AddressMode, InterfaceConfig, VrfConfig, table_of
 
-_MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it a link has no IPv6 sysctls
+MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it the kernel disables IPv6 on a link
 _MAX_U32: Final = 2**32 - 1
 _RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
 _TRANSMITS: Final = 100  # with more, an address is tentative for minutes
@@ -43,9 +43,9 @@ def read_link(fields: Fields, config: InterfaceConfig, *, has_rules: bool) -> In
     """
     numbers = {name: _number(fields, name) for name in NUMBERS}
     mtu = fields["mtu"].value if "mtu" in fields else None
-    if isinstance(mtu, int) and mtu < _MIN_MTU_IPV6:
+    if isinstance(mtu, int) and mtu < MIN_MTU_IPV6:
         for field in _IPV6 & fields.keys():
-            fields[field].report(f"needs mtu {_MIN_MTU_IPV6} or more; raise it or remove one")
+            fields[field].report(f"needs mtu {MIN_MTU_IPV6} or more; raise it or remove one")
     disabled = given(fields, "disableIPv6", Node.boolean)
     if disabled and numbers["acceptRA"]:
         fields["acceptRA"].report("not possible with disableIPv6; remove one")

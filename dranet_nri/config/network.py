@@ -35,7 +35,7 @@ from dranet_nri.config.json_cursor import (
     without_blank,
 )
 from dranet_nri.config.json_text import load_json
-from dranet_nri.config.link import read_link
+from dranet_nri.config.link import MIN_MTU_IPV6, read_link
 from dranet_nri.config.policy import POLICY, read_policy
 from dranet_nri.config.rdma import read_rdma
 from dranet_nri.config.scalars import (
@@ -68,7 +68,6 @@ MAX_PARAMETERS: Final = 10 * 1024
 
 MAX_PROFILE: Final = 253
 _MIN_MTU: Final = 68  # IPv4, RFC 791
-_MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it the kernel disables IPv6 on the interface
 _SCOPE_UNIVERSE: Final = 0  # RT_SCOPE_*, linux/rtnetlink.h
 _SCOPE_LINK: Final = 253
 _SCOPE_NAMES: Final = {"global": _SCOPE_UNIVERSE, "link": _SCOPE_LINK}  # as in ip-route(8)
@@ -130,9 +129,9 @@ def _network(node: Node) -> NetworkConfig:
         fields[ETHTOOL].report(rule)
     return NetworkConfig(
         interface=interface,
-        routes=_items(fields, "routes", partial(_route, own=_hosts(interface))),
+        routes=_items(fields, "routes", partial(_route, interface=interface)),
         rules=_items(fields, "rules", _rule),
-        neighbors=_items(fields, "neighbors", _neighbour),
+        neighbors=_items(fields, "neighbors", partial(_neighbour, interface=interface)),
         rdma=given(fields, "rdma", read_rdma) or RdmaConfig(),
         ethtool=ethtool,
         profile=given(fields, "profile", _profile) or "",
@@ -175,8 +174,8 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
         rule = f"not possible with type {config.child.kind}, whose parent other pods use; remove it"
         fields["disableEbpfPrograms"].report(rule)
     ipv6 = any(":" in cidr for cidr in config.addresses or ())
-    if ipv6 and config.mtu is not None and config.mtu < _MIN_MTU_IPV6:
-        rule = f"IPv6 addresses need {_MIN_MTU_IPV6} or more; raise it, or remove them"
+    if ipv6 and config.mtu is not None and config.mtu < MIN_MTU_IPV6:
+        rule = f"IPv6 addresses need {MIN_MTU_IPV6} or more; raise it, or remove them"
         fields["mtu"].report(rule)
     if ipv6 and config.disable_ipv6:
         fields["disableIPv6"].report("IPv6 addresses need IPv6; remove one")
@@ -215,10 +214,10 @@ def _at_least(node: Node, low: int) -> int | None:
 # --------------------------------------------------------------------------- routes and the rest
 
 
-def _route(node: Node, own: frozenset[str]) -> RouteConfig:
-    """Read a route; `own` are the claimed addresses of the NIC."""
+def _route(node: Node, interface: InterfaceConfig) -> RouteConfig:
     fields = without_blank(node.fields(ROUTE_FIELDS), "gateway", "source")
     destination = _required(node, fields, "destination", parse_network)
+    _check_family(fields, destination, interface)
     version = destination.version if destination else 0
     scope = _one_of(fields["scope"], (_SCOPE_UNIVERSE, _SCOPE_LINK)) if "scope" in fields else 0
     gateway = given(fields, "gateway", partial(_address_of, parser=parse_gateway, version=version))
@@ -228,7 +227,7 @@ def _route(node: Node, own: frozenset[str]) -> RouteConfig:
     if isinstance(gateway, IPv4Address) and int(gateway) and scope == _SCOPE_LINK:
         # fib_check_nh, net/ipv4/fib_semantics.c: a gateway is never in scope link.
         fields["gateway"].report(f"not possible with scope {_SCOPE_LINK} (link); remove one")
-    if isinstance(gateway, IPv6Address) and str(gateway) in own:
+    if isinstance(gateway, IPv6Address) and str(gateway) in _hosts(interface):
         # ip6_validate_gw, net/ipv6/route.c; IPv4 accepts it.
         fields["gateway"].report("is the NIC's own address; write the router's")
     if gateway and not int(gateway):
@@ -260,14 +259,28 @@ def _rule(node: Node) -> RuleConfig:
     )
 
 
-def _neighbour(node: Node) -> NeighbourConfig:
+def _neighbour(node: Node, interface: InterfaceConfig) -> NeighbourConfig:
     fields = node.fields(NEIGHBOUR_FIELDS, ("ipAddress",))
     if "ipAddress" in fields:  # as in dranet's published documentation
         node.report("the address of a neighbor is called destination; rename ipAddress")
         fields.setdefault("destination", fields["ipAddress"])
     destination = _required(node, fields, "destination", parse_address)
+    _check_family(fields, destination, interface)
     mac = _required(node, fields, "hardwareAddr", parse_mac)
     return NeighbourConfig(destination=_text(destination), hardware_addr=mac or "")
+
+
+def _check_family(
+    fields: Fields, destination: IpNetwork | IpAddress | None, interface: InterfaceConfig
+) -> None:
+    """Report an IPv6 destination if the interface cannot have IPv6."""
+    if destination is None or destination.version == 4:
+        return
+    if interface.disable_ipv6:
+        fields["destination"].report("not possible with interface.disableIPv6; remove one")
+    elif interface.mtu is not None and interface.mtu < MIN_MTU_IPV6:
+        rule = f"needs interface.mtu {MIN_MTU_IPV6} or more; raise it, or remove one"
+        fields["destination"].report(rule)
 
 
 def _required(node: Node, fields: Fields, name: str, parser: Callable[[str], T]) -> T | None:

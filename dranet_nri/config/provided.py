@@ -6,8 +6,8 @@ Rules:
    are values. A cloud can name the profile of a claim that names none, as in dranet.
 2. Lists are joined, as in dranet. Of equal addresses, routes with one destination and table, and
    neighbors with one destination, the one with higher precedence stays.
-3. Rules of a provider do not apply with a VRF, and its IPv6 routes and rules do not apply with
-   `disableIPv6`, because their claim would always be refused in such a cloud.
+3. Rules of a provider do not apply with a VRF, and its IPv6 routes, rules and neighbors do not
+   apply without IPv6, because their claim would always be refused in such a cloud.
 4. Of a claim with addresses, provided routes whose gateway is out of reach do not apply, nor do the
    provided rules of a table that is then empty: the routing of a cloud is for the addresses of the
    NIC, and a claim cannot remove it.
@@ -24,6 +24,7 @@ from dranet_nri.component.replace import replace
 from dranet_nri.config.addressing import unreachable_gateways
 from dranet_nri.config.child import BLOCKS, PASSTHROUGH
 from dranet_nri.config.encode import network_config_to_object
+from dranet_nri.config.link import MIN_MTU_IPV6
 from dranet_nri.config.merge import Key, SelectedParameters, merge_objects
 from dranet_nri.config.network import parse_network_config
 from dranet_nri.errors import ConfigError
@@ -103,8 +104,8 @@ def _applicable(provided: JsonMap, interface: InterfaceConfig) -> JsonMap:
     kept = dict(provided)
     if interface.vrf is not None:
         kept.pop("rules", None)
-    if interface.disable_ipv6:
-        for name in kept.keys() & {"routes", "rules"}:
+    if interface.disable_ipv6 or (interface.mtu or MIN_MTU_IPV6) < MIN_MTU_IPV6:
+        for name in kept.keys() & {"routes", "rules", "neighbors"}:
             entries = kept[name]
             assert isinstance(entries, list), "encoded by network_config_to_object"
             kept[name] = [

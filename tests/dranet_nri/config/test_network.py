@@ -223,6 +223,9 @@ def neighbour(**fields: object) -> dict[str, object]:
     }
 
 
+V6_ROUTE = {"routes": [{"destination": "2001:db8::/32", "gateway": "fe80::1"}]}
+V6_NEIGHBOR = {"neighbors": [{"destination": "fd00::1", "hardwareAddr": "02:00:00:00:00:01"}]}
+
 BROKEN = [
     # the document
     ([], "document: list of 0: must be an object"),
@@ -380,6 +383,9 @@ BROKEN = [
     (interface(addrGenMode=3, mtu=1000), "interface.addrGenMode: 3: needs mtu 1280 or more"),
     (interface(acceptRA=1, disableIPv6=True), "interface.acceptRA: 1: not possible with disableIPv6; remove one"),
     (interface(disableIPv6=True, addresses=["fd00::1/64"]), "interface.disableIPv6: true: IPv6 addresses need IPv6; remove one"),
+    (interface(disableIPv6=True) | V6_ROUTE, 'routes[0].destination: "2001:db8::/32": not possible with interface.disableIPv6; remove one'),
+    (interface(disableIPv6=True) | V6_NEIGHBOR, 'neighbors[0].destination: "fd00::1": not possible with interface.disableIPv6'),
+    (interface(mtu=1279) | V6_ROUTE, 'routes[0].destination: "2001:db8::/32": needs interface.mtu 1280 or more; raise it, or remove one'),
     (interface(disableIPv6=1), "interface.disableIPv6: 1: must be true or false"),
     (interface(vrf={"name": "a/b"}), "interface.vrf.name"),
     (interface(name="net1", vrf={"name": "net1"}), "interface.vrf: object with name: has a name of the interface; choose another"),

@@ -175,8 +175,9 @@ def test_rules_of_a_claim_with_a_vrf_are_a_violation() -> None:
         merged(own, (PROFILE, {"interface": {"vrf": {"name": "blue"}}}))
 
 
-def test_ipv6_of_a_provider_does_not_apply_without_ipv6() -> None:
-    given = merged({"interface": {"disableIPv6": True}}, (CLOUD, AZURE))
+@pytest.mark.parametrize("interface", [{"disableIPv6": True}, {"mtu": 1279}])
+def test_ipv6_of_a_provider_does_not_apply_without_ipv6(interface: dict[str, object]) -> None:
+    given = merged({"interface": interface}, (CLOUD, AZURE))
 
     assert [rule["source"] for rule in given["rules"]] == ["10.0.0.0/24"]  # type: ignore[attr-defined]
     assert [route["destination"] for route in given["routes"]] == ["0.0.0.0/0"]  # type: ignore[attr-defined]

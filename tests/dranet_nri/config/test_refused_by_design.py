@@ -81,8 +81,13 @@ REFUSED: Final[dict[str, tuple[dict[str, object], ...]]] = {
         interface(addresses=[f"{address}/32"]) for address in ("0.0.0.0", "255.255.255.255")
     ),
     "an IPv4-mapped address with a prefix length": (interface(addresses=["::ffff:192.0.2.5/120"]),),
-    "IPv6 addresses with an `interface.mtu` below 1280": (
+    "IPv6 addresses, routes or neighbors with an `interface.mtu` below 1280": (
         interface(addresses=[f"{OWN}/64"], mtu=1279),
+        {**interface(mtu=1279), **route(destination="2001:db8:1::/64", gateway=OWN)},
+    ),
+    "IPv6 addresses, routes or neighbors with `interface.disableIPv6`": (
+        interface(addresses=[f"{OWN}/64"], disableIPv6=True),
+        {**interface(disableIPv6=True), "neighbors": [{"destination": OWN, "hardwareAddr": MAC}]},
     ),
     "`all`, `default` or `lo` as `interface.name` or `vrf.name`": tuple(
         document
