@@ -14,11 +14,11 @@ mistaken.py     likely mistakes in an expression, with a remedy
 
 from dra_shim.cel.mistaken import (
     drivers_in,
-    filter_language,
     resembles_driver,
     unknown_attribute,
     unknown_attributes,
     unknown_capacity,
+    wrong_reference,
     wrong_types,
 )
 from dra_shim.cel.references import names_in
@@ -41,7 +41,6 @@ __all__ = [
     "compile_selector",
     "drivers_in",
     "filter_devices",
-    "filter_language",
     "matching_devices",
     "names_in",
     "numa_list",
@@ -49,5 +48,6 @@ __all__ = [
     "unknown_attribute",
     "unknown_attributes",
     "unknown_capacity",
+    "wrong_reference",
     "wrong_types",
 ]

@@ -18,7 +18,8 @@ _DRIVER: Final = re.compile(r"(?:^|[.-])dra-?net(?:[.-]|$)", re.IGNORECASE)
 _STRING: Final = re.compile(r""""[^"\\]*"|'[^'\\]*'""")
 _OPERATOR: Final = re.compile(r"(?<![\w.])(?:and|or|not)(?!\w)|(?<![=!<>])=(?!=)", re.IGNORECASE)
 _OPERATORS: Final = {"and": "&&", "or": "||", "not": "!", "=": "=="}
-_MEMBER: Final = r"\.\s*\??\s*(?:String|Int|Bool|Version)Values?\b"
+_OF_FILTER: Final = re.compile("(?:String|Int|Bool|Version)Values?")
+_MEMBER: Final = r"\.\s*\??\s*([A-Za-z_]\w*)\b(?!\s*\()"  # no method
 _KEY: Final = re.compile(rf"\battributes\s*\[\s*\??\s*{_NAME}\s*\]")
 _IN: Final = re.compile(rf"{_NAME}\s+in\s+(?:device\s*\.\s*)?attributes\b(?!\s*\[)")
 _VALUE: Final = re.compile(
@@ -26,16 +27,26 @@ _VALUE: Final = re.compile(
       \s*{_MEMBER}""",
     re.VERBOSE,
 )
+_DOTTED: Final = re.compile(rf"\bdevice\.attributes((?:\.[A-Za-z_]\w*){{2,}}){_MEMBER}")
+_BARE: Final = re.compile(
+    rf"""\bdevice\s*\.\s*attributes\s*\[\s*\??\s*["'](\w+)["']\s*\](?!\s*(?:\[|{_MEMBER}))"""
+)
 
 
-def filter_language(expression: str) -> str:
-    """Return the remedy for an expression that uses the syntax of --filter, or ""."""
+def wrong_reference(expression: str) -> str:
+    """Return the remedy for a reference that no attribute can have, as in --filter, or ""."""
     if found := _KEY.search(expression):
         right = f'device.attributes["{found[1]}"].{found[2]}'
     elif found := _IN.search(expression):
         right = f'"{found[2]}" in device.attributes["{found[1]}"]'
-    elif found := _VALUE.search(expression):
+    elif (found := _VALUE.search(expression)) and _OF_FILTER.fullmatch(found[2]):
         right = found[1]
+    elif found:
+        return f"{found[0]}: an attribute has no fields; write {found[1]}"
+    elif found := _DOTTED.search(expression):
+        return f'{found[0]}: write device.attributes["{found[1][1:]}"].{found[2]}'
+    elif (found := _BARE.search(expression)) and f"{DRIVER_NAME}/{found[1]}" in ATTRIBUTE_NAMES:
+        return f'{found[0]}: write device.attributes["{DRIVER_NAME}"].{found[1]}'
     else:
         return ""
     return f"{found[0]} is in the language of --filter; write {right}"

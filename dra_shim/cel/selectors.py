@@ -25,8 +25,8 @@ from dra_shim.cel.environment import (
 )
 from dra_shim.cel.mistaken import (
     close_to,
-    filter_language,
     other_operator,
+    wrong_reference,
 )
 from dra_shim.cel.patterns import invalid_pattern
 from dra_shim.cel.references import names_in
@@ -117,7 +117,7 @@ class Selector:
             return value
         if not failed:
             reason = f"gives {value!r}; it must give true or false"
-        elif mistaken := filter_language(self.expression):
+        elif mistaken := wrong_reference(self.expression):
             reason = mistaken
         elif missing := _MISSING_KEY.fullmatch(str(value)):
             hint = close_to(missing[1], [name for name, _ in device.attributes])

@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from dra_shim.cel import SelectorError, compile_selector, filter_language
+from dra_shim.cel import SelectorError, compile_selector, wrong_reference
 from dra_shim.resourceapi.requirements import capacity, tolerations
 from dra_shim.resourceapi.types import Cel, ClaimRequest, ClaimSpec, Constraint, DeviceRequest
 from dranet_nri.config import (
@@ -192,9 +192,9 @@ def _selector(node: Node) -> Cel | None:
     except SelectorError as error:
         # An expression in a stored document was accepted by the server; it fails where it is used.
         if not node.findings.newer:
-            expression.report(filter_language(text) or error.reason)
+            expression.report(wrong_reference(text) or error.reason)
             return None
-    mistaken = filter_language(text)
+    mistaken = wrong_reference(text)
     if mistaken and not node.findings.newer:
         expression.report(mistaken)
     return Cel(text, expression.path)

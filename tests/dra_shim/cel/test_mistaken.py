@@ -5,9 +5,9 @@ import pytest
 
 from dra_shim.cel import (
     drivers_in,
-    filter_language,
     unknown_attribute,
     unknown_attributes,
+    wrong_reference,
     wrong_types,
 )
 from dra_shim.cel.mistaken import close_to
@@ -28,24 +28,42 @@ from dra_shim.cel.mistaken import close_to
 def test_filter_expression_is_reported_with_its_selector_form(
     expression: str, replacement: str
 ) -> None:
-    assert filter_language(expression).endswith(
+    assert wrong_reference(expression).endswith(
         f"is in the language of --filter; write {replacement}"
     )
+
+
+@pytest.mark.parametrize(
+    ("expression", "remedy"),
+    [
+        ('device.attributes["dra.net"].rdma.bool', ': an attribute has no fields; write device.attributes["dra.net"].rdma'),
+        ('device.attributes["x.y"]["name"].string == "a"', ': an attribute has no fields; write device.attributes["x.y"]["name"]'),
+        ('device.attributes.dra.net.ifName.startsWith("e")', ': write device.attributes["dra.net"].ifName'),
+        ('device.attributes.resource.kubernetes.io.pcieRoot == "a"', ': write device.attributes["resource.kubernetes.io"].pcieRoot'),
+        ('device.attributes["ifName"] == "eth0"', ': write device.attributes["dra.net"].ifName'),
+    ],
+)  # fmt: skip
+def test_reference_that_no_attribute_can_have_is_reported(expression: str, remedy: str) -> None:
+    assert wrong_reference(expression).endswith(remedy)
 
 
 @pytest.mark.parametrize(
     "expression",
     [
         'device.attributes["dra.net"].rdma',
+        'device.attributes["dra.net"].ifName.startsWith("eth")',
+        'device.attributes["x.y"].version.major() == 1',
+        'device.attributes["rdma"].type == "a"',
         'device.driver == "dra.net"',
         '"rdma" in device.attributes["dra.net"]',
         'device.attributes["x.y"].name == "a/b"',
         'device.attributes["x.y"].BoolValue',
+        "device.attributes.gpu.type == 'a'",
         'device.capacity["x.y"].memory.isGreaterThan(quantity("1Gi"))',
     ],
 )
 def test_selector_is_not_reported_as_a_filter_expression(expression: str) -> None:
-    assert filter_language(expression) == ""
+    assert wrong_reference(expression) == ""
 
 
 @pytest.mark.parametrize(
