@@ -10,7 +10,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import address, attribute, attributes, fixed, text, u32
-from dranet_nri.linux.netlink.routes import RTM_GETROUTE, route_links
+from dranet_nri.linux.netlink.routes import PARTIAL_LENGTH, RTM_GETROUTE, route_links
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import PolicyRoute
 
@@ -76,8 +76,8 @@ def _table(netlink: RtnetlinkSocket, family: int, table: int) -> frozenset[int]:
 
 
 def _default_route_links(body: bytes) -> tuple[int, ...]:
-    """Return the links of a unicast default route, none of any other route."""
+    """Return the links of a unicast default route, also a partial one; none of any other route."""
     _, length, _, _, _, _, _, kind, _ = fixed(_ROUTE, body)
-    if length or kind != _UNICAST:
+    if length > PARTIAL_LENGTH or kind != _UNICAST:
         return ()
     return route_links(attributes(body, _ROUTE.size))

@@ -61,6 +61,18 @@ def test_only_default_routes_of_a_table_are_counted(wired: Namespace, packets: s
     ]
 
 
+@pytest.mark.parametrize(
+    ("family", "half"), [("-4", "128.0.0.0/1"), ("-6", "2000::/3")], ids=["IPv4", "IPv6"]
+)
+def test_partial_default_route_of_a_table_is_counted(
+    wired: Namespace, family: str, half: str
+) -> None:
+    wired.run(f"ip {family} route add {half} dev eth1 table 300")
+    wired.run(f"ip {family} rule add lookup 300 prio 100")
+
+    assert wired.read(policy_routes) == (PolicyRoute(300, frozenset({index(wired, "eth1")})),)
+
+
 @pytest.mark.parametrize("action", ["prohibit", "unreachable", "blackhole"])
 def test_rule_that_ends_the_lookup_uses_no_link(wired: Namespace, action: str) -> None:
     wired.run(f"ip rule add {action} from 10.9.0.0/16 lookup 200 prio 100")
