@@ -2,7 +2,8 @@
 
 `interface.addresses` may contain "10.9.1.16-10.9.1.63/24": each device gets the first address of
 the range that no pod of the node has, with that prefix length. Nodes do not coordinate, so each
-needs its own range.
+needs its own range. No device gets an address of a gateway or neighbor of its parameters, or one
+that no host of the network can have: its first one and, for IPv4, its last one (RFC 4291, RFC 919).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +11,13 @@ from ipaddress import ip_address, ip_interface
 from typing import Final
 
 from dranet_nri.component.replace import replace
-from dranet_nri.config.scalars import IpAddress, check_assignable, parse_address, parse_prefix
+from dranet_nri.config.scalars import (
+    IpAddress,
+    IpNetwork,
+    check_assignable,
+    parse_address,
+    parse_prefix,
+)
 from dranet_nri.errors import InvalidValueError, OwnedError, RefusedError
 from dranet_nri.model import NetworkConfig
 
@@ -94,17 +101,28 @@ def _assigned(config: NetworkConfig, used: set[IpAddress]) -> NetworkConfig:
     given = config.interface.addresses
     if given is None or not any("-" in entry for entry in given):
         return config
-    addresses = tuple(_free(entry, used) if "-" in entry else entry for entry in given)
+    routers = {ip_address(route.gateway) for route in config.routes if route.gateway}
+    others = routers | {ip_address(neighbour.destination) for neighbour in config.neighbors}
+    addresses = tuple(_free(entry, used, others) if "-" in entry else entry for entry in given)
     return replace(config, interface=replace(config.interface, addresses=addresses))
 
 
-def _free(entry: str, used: set[IpAddress]) -> str:
+def _free(entry: str, used: set[IpAddress], others: set[IpAddress]) -> str:
+    """Return a free address of a range, which is none of `others`; adds it to `used`."""
     span, _, length = entry.partition("/")
+    unusable = others | _reserved(ip_interface(entry.rpartition("-")[2]).network)
     for address in _members(span):
-        if address not in used:
+        if address not in used and address not in unusable:
             used.add(address)
             return f"{address}/{length}"
     raise _ExhaustedError(entry)
+
+
+def _reserved(network: IpNetwork) -> set[IpAddress]:
+    """Return the addresses of a network that no host can have."""
+    if network.max_prefixlen - network.prefixlen < 2:  # a link of two (RFC 3021, RFC 6164)
+        return set()
+    return {network[0], network[-1]} if network.version == 4 else {network[0]}
 
 
 def _members(span: str) -> Iterator[IpAddress]:

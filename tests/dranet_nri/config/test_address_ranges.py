@@ -79,6 +79,36 @@ def test_device_gets_the_first_free_address_of_the_range() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("span", "assigned"),
+    [
+        ("10.9.1.0-10.9.1.255/24", "10.9.1.1/24"),
+        ("2001:db8::-2001:db8::f/64", "2001:db8::1/64"),
+        ("10.9.1.0-10.9.1.1/31", "10.9.1.0/31"),
+        ("2001:db8::-2001:db8::1/127", "2001:db8::/127"),
+        ("10.9.0.255-10.9.1.9/16", "10.9.0.255/16"),
+    ],
+)
+def test_address_that_no_host_can_have_is_not_assigned(span: str, assigned: str) -> None:
+    assert leased([config(span)]) == [(assigned,)]
+
+
+def test_last_address_of_an_ipv4_network_is_not_assigned() -> None:
+    with pytest.raises(RefusedError, match="has fewer addresses"):
+        leased([config("10.9.1.255-10.9.1.255/24")])
+
+
+def test_address_of_a_gateway_or_neighbor_is_not_assigned() -> None:
+    span = "10.9.1.1-10.9.1.9/24"
+    document = {
+        "interface": {"addresses": [span]},
+        "routes": [{"destination": "10.7.0.0/16", "gateway": "10.9.1.1"}],
+        "neighbors": [{"destination": "10.9.1.2", "hardwareAddr": "02:00:00:00:00:02"}],
+    }
+
+    assert leased([parse_network_config(document)]) == [("10.9.1.3/24",)]
+
+
 def test_ranges_are_combined_with_addresses_and_may_be_repeated() -> None:
     span = "2001:db8::1-2001:db8::2/64"
 
