@@ -75,6 +75,14 @@ def addresses_in_use(
                     yield from device.child_config.addresses or ()
 
 
+def addresses_of_parents(devices: Iterable[AllocatedDevice]) -> Iterator[str]:
+    """Yield the addresses on the host of devices that stay there, in CIDR notation."""
+    for allocated in devices:
+        if allocated.config.interface.child is not None:
+            for name in ("dra.net/ipv4", "dra.net/ipv6"):
+                yield from filter(None, str(allocated.device.attribute(name) or "").split(","))
+
+
 def _unrestored(attachment: Attachment) -> Iterator[AttachedDevice]:
     attached = attachment.phase in _ATTACHED_PHASES
     for device in attachment.devices:

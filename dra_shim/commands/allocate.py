@@ -8,6 +8,7 @@ from typing import Final
 from uuid import uuid4
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction, nonce_for, writing
+from dra_shim.checkpoint.usage import addresses_of_parents
 from dra_shim.commands.documents import read_documents
 from dra_shim.commands.inventory_file import inventory_of
 from dra_shim.pool import near_in, node_inventory
@@ -209,8 +210,9 @@ def _leased(
     results: Sequence[tuple[AllocatedDevice, ...]], transaction: CheckpointTransaction
 ) -> list[tuple[AllocatedDevice, ...]]:
     """Return the devices with leased addresses in place of address ranges."""
-    configs = [device.config for devices in results for device in devices]
-    leased = iter(assign_addresses(configs, transaction.addresses()))
+    flat = [device for devices in results for device in devices]
+    taken = (*transaction.addresses(), *addresses_of_parents(flat))
+    leased = iter(assign_addresses([device.config for device in flat], taken))
     return [
         tuple(replace(device, config=next(leased)) for device in devices) for devices in results
     ]

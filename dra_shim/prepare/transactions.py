@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction, nonce_for
+from dra_shim.checkpoint.usage import addresses_of_parents
 from dra_shim.pool import DeviceUsage
 from dra_shim.prepare.allocation import PrepareSettings, allocation_of, is_recorded
 from dra_shim.prepare.errors import NotYetError
@@ -178,8 +179,9 @@ def record_states(transaction: CheckpointTransaction) -> tuple[RecordState, ...]
 
 def _leased(allocation: Allocation, addresses: Sequence[str]) -> Allocation:
     """Return a record with addresses in place of ranges."""
+    taken = (*addresses, *addresses_of_parents(allocation.devices))
     try:
-        configs = assign_addresses([device.config for device in allocation.devices], addresses)
+        configs = assign_addresses([device.config for device in allocation.devices], taken)
     except OwnedError as error:  # retriable: a pod can end
         raise NotYetError(str(error)) from error
     devices = tuple(

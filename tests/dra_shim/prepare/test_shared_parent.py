@@ -36,13 +36,14 @@ PARENT = Device(
         ("dra.net/childrenOnly", True),
         ("dra.net/encapsulation", "ether"),
         ("dra.net/ifName", "bond0"),
+        ("dra.net/ipv4", "10.0.0.9/24"),
     ),
 )
 NUMBERS = range(8)
 ADDRESSES = [f"10.0.0.{10 + number}/24" for number in NUMBERS]
 SHARE = 50 * 10**9
 PARAMETERS = {
-    "interface": {"name": "net1", "type": "IPVLAN", "addresses": ["10.0.0.10-10.0.0.17/24"]}
+    "interface": {"name": "net1", "type": "IPVLAN", "addresses": ["10.0.0.9-10.0.0.17/24"]}
 }
 CALLS = 3  # calls of a Prepare or Unprepare that change the file system: at most so many
 
@@ -77,7 +78,7 @@ class SharedParent:
         self.state = StatePaths(root, root / "run")
         self.cluster = ParentCluster()
         self.node = Node(root, nics=0)
-        self.node.kernel.add_link("bond0", kind="bond", addresses=(Address("10.0.0.5/24"),))
+        self.node.kernel.add_link("bond0", kind="bond", addresses=(Address("10.0.0.9/24"),))
         self.before = self.node.kernel.state("bond0")
 
     def prepare(self, number: int, fs: FileSystem) -> str:
@@ -169,6 +170,13 @@ def test_books_equal_the_kernel_after_a_crash_at_any_step(tmp_path: Path, first:
             assert shared.unprepare(number, FileSystem()) == ""
             shared.assert_books_equal_the_kernel(NUMBERS[number + 1 :])
     assert crashes == {*range(1, CALLS + 1)}
+
+
+def test_child_does_not_get_the_address_of_its_parent(tmp_path: Path) -> None:
+    with closing(SharedParent(tmp_path)) as shared:
+        assert shared.prepare(0, FileSystem()) == ""
+
+        assert shared.addresses() == ADDRESSES[:1]
 
 
 def test_address_of_a_child_is_free_after_the_restore(tmp_path: Path) -> None:
