@@ -20,9 +20,9 @@ from dranet_nri.inventory.host_facts import HostFacts
 from dranet_nri.model import Link, best_links
 
 _ROUTED: Final = "the node's default route goes through it"
-_ADVERTISED: Final = (
-    f"{_ROUTED}, as a router advertised it; --uplink-interfaces says which links are uplinks"
-)
+_REMEDY: Final = "--uplink-interfaces says which links are uplinks"
+_ADVERTISED: Final = f"{_ROUTED}, as a router advertised it; {_REMEDY}"
+_ONE_OF_SEVERAL: Final = f"{_ROUTED}, as through other links; {_REMEDY}"
 _NAMED: Final = "--uplink-interfaces names it"
 _WAS_ROUTED: Final = "the node's last default route went through it, and there is none now"
 _WAS_REACHED: Final = "it had an address of the Node, and no link has one now"
@@ -84,9 +84,10 @@ def _named(facts: HostFacts, named: Sequence[str]) -> Iterator[tuple[Link, str]]
 def _routed(facts: HostFacts, *, reached: bool) -> Iterator[tuple[Link, str]]:
     configured = best_links([route for route in facts.default_routes if not route.advertised])
     advertised = frozenset() if configured or reached else best_links(facts.default_routes)
+    routed = _ONE_OF_SEVERAL if len(configured) > 1 else _ROUTED
     for netdev in facts.netdevs:
         if netdev.link.index in configured:
-            yield netdev.link, _ROUTED
+            yield netdev.link, routed
         elif netdev.link.index in advertised:
             yield netdev.link, _ADVERTISED
 

@@ -48,7 +48,7 @@ def test_lowest_metric_of_each_family_determines_the_uplink() -> None:
         DefaultRoute(6, 2048, (2,)),
     )
 
-    assert found(uplinks_of(now), now) == {"eth3": ROUTED, "eth4": ROUTED}
+    assert found(uplinks_of(now), now).keys() == {"eth3", "eth4"}
 
 
 def test_equal_metrics_and_all_nexthops_of_a_multipath_route_are_uplinks() -> None:
@@ -219,6 +219,13 @@ def test_advertised_default_route_is_ignored_beside_the_node_address() -> None:
     assert found(uplinks_of(now, ("192.0.2.5",)), now).keys() == {"eth2"}
     named = uplinks_of(now, ("192.0.2.5",), named=("eth3",))
     assert found(named, now).keys() == {"eth2", "eth3"}
+
+
+def test_reason_of_one_uplink_of_several_names_the_flag() -> None:
+    now = facts(DefaultRoute(4, 0, (2,)), DefaultRoute(6, 1024, (3,)))
+
+    reason = f"{ROUTED}, as through other links; --uplink-interfaces says which links are uplinks"
+    assert found(uplinks_of(now), now) == {"eth2": reason, "eth3": reason}
 
 
 def test_reason_of_an_advertised_uplink_names_the_flag() -> None:
