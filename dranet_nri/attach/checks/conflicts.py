@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from dranet_nri.attach.desired import devices_to_attach
 from dranet_nri.errors import OwnedError, UnusableRecordError, VirtualMachineError
-from dranet_nri.model import AllocatedDevice, Allocation, Attachment, ChildConfig, Phase, Pod
+from dranet_nri.model import Allocation, Attachment, InterfaceConfig, Phase, Pod
 from dranet_nri.plan.child import why_incompatible
 from dranet_nri.state.corrupt import CorruptSummary
 
@@ -58,22 +58,22 @@ def check_compatible_children(
         OwnedError: an incompatible child exists, or the pod claims two incompatible children.
     """
     owned = [
-        (record.claim.uid, device.identity, f"pod {record.pod}", device.child_config.child)
+        (record.claim.uid, device.identity, f"pod {record.pod}", device.child_config)
         for record in records
         for device in record.devices
         if device.child_config and device.is_unrestored
     ]
     children = [
-        (claim.claim, device.identity, child)
+        (claim.claim, device.identity, device.config.interface)
         for claim in claims
-        for device, child in _children(claim)
+        for device in devices_to_attach(claim)
     ]
     owned += [(claim.uid, identity, "the same pod", child) for claim, identity, child in children]
     for claim, identity, child in children:
         for uid, owned_identity, owner, other in owned:
             is_same_device = owned_identity[0] == identity[0]
             is_other = is_same_device and (uid, owned_identity) != (claim.uid, identity)
-            reason = why_incompatible(child, other) if is_other and other else ""
+            reason = _why_in_conflict(child, other) if is_other else ""
             if reason:
                 raise OwnedError(
                     f"device {identity[0]} of claim {claim} is shared with {owner}, and {reason},"
@@ -81,10 +81,20 @@ def check_compatible_children(
                 )
 
 
-def _children(claim: Allocation) -> list[tuple[AllocatedDevice, ChildConfig]]:
-    """Return the devices with a claimed child, and the child."""
-    pairs = ((device, device.config.interface.child) for device in devices_to_attach(claim))
-    return [(device, child) for device, child in pairs if child is not None]
+def _why_in_conflict(interface: InterfaceConfig, other: InterfaceConfig) -> str:
+    """Return why two interfaces of one device are incompatible, "" if they are not.
+
+    Children of equal parameters are on one link, so they cannot have one address in its network.
+    Several pods may have one service address (/32 or /128).
+    """
+    if interface.child is None or other.child is None:
+        return ""
+    if interface.child == other.child:
+        both = {*(interface.addresses or ())} & {*(other.addresses or ())}
+        for cidr in sorted(both):
+            if not cidr.endswith(("/32", "/128")):
+                return f"it has the address {cidr} too; give each pod its own"
+    return why_incompatible(interface.child, other.child)
 
 
 def check_not_virtual_machine(

@@ -28,10 +28,10 @@ pytestmark = pytest.mark.process
 L3 = IpvlanConfig(IpvlanMode.L3)
 
 
-def allocated(child: ChildConfig, share: str = "") -> AllocatedDevice:
+def allocated(child: ChildConfig, share: str = "", *addresses: str) -> AllocatedDevice:
     ipvlan = child if isinstance(child, IpvlanConfig) else None
     macvlan = child if isinstance(child, MacvlanConfig) else None
-    config = NetworkConfig(InterfaceConfig(ipvlan=ipvlan, macvlan=macvlan))
+    config = NetworkConfig(InterfaceConfig(ipvlan=ipvlan, macvlan=macvlan, addresses=addresses))
     return replace(given(VIRTUAL, config), share_id=share)
 
 
@@ -69,6 +69,18 @@ def record(device: AllocatedDevice, *, touched: bool = True) -> Attachment:
             [],
             "is shared with the same pod, and it has a child of type (IPVLAN|MACVLAN); use the",
             id="of one claim",
+        ),
+        pytest.param(
+            [allocated(MacvlanConfig(), "one", "10.9.0.5/24")],
+            [record(allocated(MacvlanConfig(), "two", "10.9.0.5/24"))],
+            "is shared with pod .*, and it has the address 10.9.0.5/24 too; give each pod its own",
+            id="one address",
+        ),
+        pytest.param(
+            [allocated(MacvlanConfig(), "one", "10.9.0.5/32")],
+            [record(allocated(MacvlanConfig(), "two", "10.9.0.5/32"))],
+            "",
+            id="one service address",
         ),
         pytest.param([given(VIRTUAL)], [record(allocated(L3))], "", id="no child"),
     ],
