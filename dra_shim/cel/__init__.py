@@ -18,6 +18,7 @@ from dra_shim.cel.mistaken import (
     unknown_attribute,
     unknown_attributes,
     unknown_capacity,
+    unknown_in_filter,
     wrong_reference,
     wrong_types,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "unknown_attribute",
     "unknown_attributes",
     "unknown_capacity",
+    "unknown_in_filter",
     "wrong_reference",
     "wrong_types",
 ]

@@ -27,6 +27,7 @@ _VALUE: Final = re.compile(
       \s*{_MEMBER}""",
     re.VERBOSE,
 )
+_WITHOUT_DOMAIN: Final = re.compile(r"""\battributes\s*\[\s*["'](\w+)["']\s*\]""")
 _DOTTED: Final = re.compile(rf"\bdevice\.attributes((?:\.[A-Za-z_]\w*){{2,}}){_MEMBER}")
 _BARE: Final = re.compile(
     rf"""\bdevice\s*\.\s*attributes\s*\[\s*\??\s*["'](\w+)["']\s*\](?!\s*(?:\[|{_MEMBER}))"""
@@ -50,6 +51,19 @@ def wrong_reference(expression: str) -> str:
     else:
         return ""
     return f"{found[0]} is in the language of --filter; write {right}"
+
+
+def unknown_in_filter(expression: str) -> Iterator[str]:
+    """Yield an error for each name in a --filter that resembles an attribute of this driver.
+
+    The evaluation fails on a device without the attribute, and such a device is kept.
+    """
+    names = (f"{found[1]}/{found[2]}" for key in (_KEY, _IN) for found in key.finditer(expression))
+    for name in dict.fromkeys(names):
+        yield from unknown_attribute(name, tested=True)
+    for found in _WITHOUT_DOMAIN.finditer(expression):
+        if f"{DRIVER_NAME}/{found[1]}" in ATTRIBUTE_NAMES:
+            yield f'"{found[1]}" has no domain; write "{DRIVER_NAME}/{found[1]}"'
 
 
 def other_operator(expression: str) -> str:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from dra_shim.cel import SelectorError, filter_devices
+from dra_shim.cel import SelectorError, filter_devices, unknown_in_filter
 from dra_shim.daemon.delayed_notices import DelayedNotices
 from dra_shim.daemon.log_sink import LogSink
 from dra_shim.daemon.providers import NodeProviders
@@ -32,6 +32,7 @@ from dra_shim.resourceslice import ResourceSliceController
 from dra_shim.settings.run import RunSettings
 from dra_shim.status import StatusController
 from dra_shim.web import HealthChecks, MeteredDriver, Metrics, PluginTelemetry, WebServer, pages
+from dranet_nri.component.log import logger
 from dranet_nri.component.supervisor import Worker, WorkerFailed
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import boot_id
@@ -192,6 +193,8 @@ def _check_expressions(settings: RunSettings) -> None:
             filter_devices(expression, ())
         except SelectorError as error:
             raise InvalidValueError(f"{flag}: {error}") from error
+        for line in unknown_in_filter(expression):
+            logger("node").warning("unknown attribute in a flag", flag=flag, reason=line)
 
 
 def _notify_both(one: Callable[[N], None], other: Callable[[N], None]) -> Callable[[N], None]:

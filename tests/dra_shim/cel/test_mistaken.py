@@ -7,6 +7,7 @@ from dra_shim.cel import (
     drivers_in,
     unknown_attribute,
     unknown_attributes,
+    unknown_in_filter,
     wrong_reference,
     wrong_types,
 )
@@ -64,6 +65,20 @@ def test_reference_that_no_attribute_can_have_is_reported(expression: str, remed
 )
 def test_selector_is_not_reported_as_a_filter_expression(expression: str) -> None:
     assert wrong_reference(expression) == ""
+
+
+@pytest.mark.parametrize(
+    ("expression", "lines"),
+    [
+        ('attributes["dra.net/ifname"].StringValue == "a"', ['dra.net has no attribute "ifname" (did you mean "ifName"?); correct it']),
+        ('"dra.net/RDMA" in attributes && attributes["dra.net/RDMA"].BoolValue', ['dra.net has no attribute "RDMA" (did you mean "rdma"?); correct it']),
+        ('attributes["ifName"].StringValue == "a"', ['"ifName" has no domain; write "dra.net/ifName"']),
+        ('attributes["dra.net/rail"].IntValue == 1 && attributes["rail"].IntValue == 1', []),
+        ('attributes["dra.net/ifName"].StringValue == "a"', []),
+    ],
+)  # fmt: skip
+def test_misspelt_attribute_of_a_filter_is_reported(expression: str, lines: list[str]) -> None:
+    assert list(unknown_in_filter(expression)) == lines
 
 
 @pytest.mark.parametrize(

@@ -277,6 +277,14 @@ def test_claim_and_class_are_read_from_standard_input(shim: Shim) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("flag", ["--filter", "--shared"])
+def test_misspelt_attribute_in_a_flag_is_reported(shim: Shim, flag: str) -> None:
+    done = shim.allocate(flag, 'attributes["dra.net/ifname"].StringValue == "eth9"')
+
+    line = 'dra.net has no attribute "ifname" (did you mean "ifName"?); correct it'
+    assert f"dra-shim: {flag}: {line}" in done.stderr.splitlines()
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -329,6 +329,17 @@ def test_pod_of_a_previous_driver_that_ends_during_the_list_leaves_no_record(
         finish(scenario())
 
 
+def test_misspelt_attribute_in_a_flag_is_logged(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with site(tmp_path) as node:
+            flags = ("--filter", 'attributes["dra.net/ifname"].StringValue == "nic0"')
+            async with running(node, *flags) as shim:
+                line = await shim.until("unknown attribute in a flag", flag="--filter")
+                assert 'did you mean "ifName"?' in line["reason"]
+
+    finish(scenario())
+
+
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
