@@ -78,6 +78,8 @@ def cross_check(documents: Sequence[Document]) -> CrossCheck:
             for pod in document.pods:
                 found += _pod(document, pod, claims, classes)
                 warnings += (f"{title}: {line}" for line in _without_gate(pod))
+                shared = _shared(pod, document.namespace, claims, classes)
+                warnings += (f"{title}: {line}" for line in shared)
         violations += (f"{title}: {line}" for line in found)
         wrong |= {title} if found else set()
     return CrossCheck(tuple(violations), tuple(warnings), frozenset(wrong))
@@ -279,6 +281,32 @@ def _pod(
             line = _listing(name, request, pod, requests)
             if line:
                 yield f"{pod.path}: container {container.name}: {line}"
+
+
+def _shared(
+    pod: PodSpec, namespace: str, claims: Sequence[Claim], classes: Mapping[str, DeviceClass]
+) -> Iterator[str]:
+    """Yield the claims and addresses that several pods of a workload would have."""
+    if pod.copies < 2:
+        return
+    for entry in pod.claims:
+        claim = _claim_of(entry, namespace, claims)
+        if claim is None or not _requests_nic(claim.spec, classes):
+            continue
+        where = f"{pod.path}.resourceClaims: claim {entry.name}"
+        if entry.claim:
+            yield (
+                f"{where}: {pod.copies} pods use ResourceClaim {entry.claim}, and a device can be "
+                "in one pod only; give each its own with resourceClaimTemplateName"
+            )
+            continue
+        configured = _configured(claim.spec, _certain(claim.spec), classes, "")
+        for cidr in (cidr for nic in configured for cidr in nic.config.interface.addresses or ()):
+            if "-" not in cidr:
+                yield (
+                    f"{where}: {pod.copies} pods have the address {cidr}; write a range such as "
+                    '"10.9.1.16-10.9.1.63/24", of which each pod of a node gets one'
+                )
 
 
 def _claim_of(entry: PodClaimEntry, namespace: str, claims: Sequence[Claim]) -> Claim | None:

@@ -7,12 +7,14 @@ the API server, which validates the others.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from dranet_nri.config.json_cursor import Node, items_of, required_text, text_of
 from dranet_nri.model.api_names import parse_label
 
 _LISTS: Final = ("initContainers", "containers")
+_COPIES: Final = ("replicas", "parallelism")
 _NOT_SPEC: Final = frozenset({"metadata", "status"})
 
 
@@ -52,12 +54,14 @@ class PodSpec:
     Attributes:
         path: its location in the document.
         host_network: the pod uses the network namespace of the host.
+        copies: number of such pods that run at the same time.
     """
 
     path: str
     claims: tuple[PodClaimEntry, ...] = ()
     containers: tuple[PodContainer, ...] = ()
     host_network: bool = False
+    copies: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class Workload:
 def read_workload(node: Node, kind: str) -> Workload | None:
     """Return the claims in an object's pods, None if no pod has or lists one."""
     specs = (child for name, child in _children(node) if name not in _NOT_SPEC)
-    pods = tuple(_pod(spec) for child in specs for spec in _pod_specs(child))
+    pods = tuple(_pod(*spec) for child in specs for spec in _pod_specs(child))
     using = tuple(
         pod for pod in pods if pod.claims or any(container.listed for container in pod.containers)
     )
@@ -93,18 +97,20 @@ def _children(node: Node) -> Iterator[tuple[str, Node]]:
         yield from (("", item) for item in node.items())
 
 
-def _pod_specs(node: Node) -> Iterator[Node]:
-    """Yield the specs of pods within a value."""
+def _pod_specs(node: Node, copies: int = 1) -> Iterator[tuple[Node, int]]:
+    """Yield the specs of pods within a value, of which there are copies, and their numbers."""
     if isinstance(node.value, Mapping):
         fields = node.value
         if isinstance(fields.get("containers"), list) or isinstance(fields.get("domain"), Mapping):
-            yield node
+            yield node, copies
             return
+        numbers = (fields.get(name) for name in _COPIES)
+        copies *= prod(number for number in numbers if type(number) is int)
     for _, child in _children(node):
-        yield from _pod_specs(child)
+        yield from _pod_specs(child, copies)
 
 
-def _pod(node: Node) -> PodSpec:
+def _pod(node: Node, copies: int) -> PodSpec:
     fields = {name: child for name, child in _children(node) if child.value is not None}
     names: set[str] = set()
     entries = tuple(_entry(item, names) for item in items_of(fields, "resourceClaims"))
@@ -117,7 +123,7 @@ def _pod(node: Node) -> PodSpec:
         for claims in _claims(item):
             claims.report("an ephemeral container cannot have claims; remove it")
     host_network = "hostNetwork" in fields and fields["hostNetwork"].value is True
-    return PodSpec(node.path, entries, containers, host_network)
+    return PodSpec(node.path, entries, containers, host_network, copies)
 
 
 def _entry(node: Node, names: set[str]) -> PodClaimEntry:

@@ -75,6 +75,61 @@ def test_invalid_claim_reference_of_a_pod_is_reported(
     assert all("Pod default/train: " in line for line in lines)
 
 
+REPLICAS = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: train, namespace: default}
+spec:
+  replicas: 2
+  template:
+    spec:
+      resourceClaims: [{name: net, resourceClaimTemplateName: named}]
+      containers: [{name: main, resources: {claims: [{name: net}]}}]
+"""
+PLACE = (
+    "warning: Deployment default/train: documents[1].spec.template.spec.resourceClaims: claim net: "
+)
+
+
+@pytest.mark.parametrize(
+    ("interface", "lines"),
+    [
+        ("{name: net1, addresses: [192.0.2.10/24]}", [f'{PLACE}2 pods have the address 192.0.2.10/24; write a range such as "10.9.1.16-10.9.1.63/24", of which each pod of a node gets one']),
+        ("{name: net1, addresses: [192.0.2.10-192.0.2.20/24]}", []),
+        ("{name: net1}", []),
+    ],
+)  # fmt: skip
+def test_address_of_several_pods_of_a_workload_is_reported_as_a_warning(
+    shim: Shim, interface: str, lines: list[str]
+) -> None:
+    template = TWO.replace("{name: net1}", interface)
+
+    assert validate(shim, template, REPLICAS) == (0, lines)
+    assert validate(shim, template, REPLICAS.replace("replicas: 2", "replicas: 1")) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("driver", "lines"),
+    [
+        ("dranet", [f"{PLACE}2 pods use ResourceClaim fast, and a device can be in one pod only; give each its own with resourceClaimTemplateName"]),
+        ("gpu.example.com", []),
+    ],
+)  # fmt: skip
+def test_claim_of_several_pods_of_a_workload_is_reported_as_a_warning(
+    shim: Shim, driver: str, lines: list[str]
+) -> None:
+    claim = f"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: fast, namespace: default}}
+spec: {{devices: {{requests: [{{name: nic, exactly: {{deviceClassName: {driver}}}}}]}}}}
+"""
+
+    replicas = REPLICAS.replace("resourceClaimTemplateName: named", "resourceClaimName: fast")
+
+    assert validate(shim, claim, replicas) == (0, lines)
+
+
 def test_claim_of_another_driver_is_valid_with_host_network(shim: Shim) -> None:
     pod = POD.replace("  containers:", "  hostNetwork: true\n  containers:")
 

@@ -57,6 +57,24 @@ def test_pod_templates_of_all_kinds_are_found(kind: str, spec: object, path: str
     assert found.pods[0].containers == READ.containers
 
 
+@pytest.mark.parametrize(
+    ("spec", "copies"),
+    [
+        (POD, 1),
+        ({"replicas": 3, "template": {"spec": POD}}, 3),
+        ({"replicas": "3", "parallelism": True, "template": {"spec": POD}}, 1),
+        ({"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 4, "template": {"spec": POD}}}}]}, 8),
+    ],
+)  # fmt: skip
+def test_number_of_pods_of_a_template_is_found(spec: object, copies: int) -> None:
+    document = {"apiVersion": "x/v1", "kind": "Job", "metadata": {"name": "w"}, "spec": spec}
+
+    found = parse_document(document, "documents[0]")
+
+    assert isinstance(found, Workload)
+    assert [pod.copies for pod in found.pods] == [copies]
+
+
 def test_claims_of_a_virtual_machine_are_found() -> None:
     machine = {"domain": {"devices": {}}, "resourceClaims": POD["resourceClaims"]}
     spec = {"template": {"spec": machine}}
