@@ -23,7 +23,7 @@ _MEMBER: Final = r"\.\s*\??\s*([A-Za-z_]\w*)\b(?!\s*\()"  # no method
 _KEY: Final = re.compile(rf"\battributes\s*\[\s*\??\s*{_NAME}\s*\]")
 _IN: Final = re.compile(rf"{_NAME}\s+in\s+(?:device\s*\.\s*)?attributes\b(?!\s*\[)")
 _VALUE: Final = re.compile(
-    rf"""(\bdevice\s*\.\s*attributes\s*\[[^\]]*\]\s*(?:\.\s*\??\s*[A-Za-z_]\w*|\[[^\]]*\]))
+    rf"""(\bdevice\s*\.\s*(?:attributes|capacity)\s*\[[^\]]*\]\s*(?:\.\s*\??\s*[A-Za-z_]\w*|\[[^\]]*\]))
       \s*{_MEMBER}""",
     re.VERBOSE,
 )
@@ -43,7 +43,7 @@ def wrong_reference(expression: str) -> str:
     elif (found := _VALUE.search(expression)) and _OF_FILTER.fullmatch(found[2]):
         right = found[1]
     elif found:
-        return f"{found[0]}: an attribute has no fields; write {found[1]}"
+        return f"{found[0]}: a value has no fields; write {found[1]}"
     elif found := _DOTTED.search(expression):
         return f'{found[0]}: write device.attributes["{found[1][1:]}"].{found[2]}'
     elif (found := _BARE.search(expression)) and f"{DRIVER_NAME}/{found[1]}" in ATTRIBUTE_NAMES:

@@ -37,8 +37,9 @@ def test_filter_expression_is_reported_with_its_selector_form(
 @pytest.mark.parametrize(
     ("expression", "remedy"),
     [
-        ('device.attributes["dra.net"].rdma.bool', ': an attribute has no fields; write device.attributes["dra.net"].rdma'),
-        ('device.attributes["x.y"]["name"].string == "a"', ': an attribute has no fields; write device.attributes["x.y"]["name"]'),
+        ('device.attributes["dra.net"].rdma.bool', ': a value has no fields; write device.attributes["dra.net"].rdma'),
+        ('device.attributes["x.y"]["name"].string == "a"', ': a value has no fields; write device.attributes["x.y"]["name"]'),
+        ('device.capacity["x.y"].memory.value.isLessThan(quantity("1"))', ': a value has no fields; write device.capacity["x.y"].memory'),
         ('device.attributes.dra.net.ifName.startsWith("e")', ': write device.attributes["dra.net"].ifName'),
         ('device.attributes.resource.kubernetes.io.pcieRoot == "a"', ': write device.attributes["resource.kubernetes.io"].pcieRoot'),
         ('device.attributes["ifName"] == "eth0"', ': write device.attributes["dra.net"].ifName'),
