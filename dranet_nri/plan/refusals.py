@@ -200,6 +200,7 @@ OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
         f"it, or without",
         EADDRNOTAVAIL: "the kernel rejects such an address (multicast, unspecified); change "
         "interface.addresses",
+        EADDRINUSE: "another child of the device has that address; change interface.addresses",
         EINVAL: "the kernel rejects such an address, or the link's MTU is below 1280 for IPv6; "
         "change interface.addresses",
     },
@@ -237,6 +238,8 @@ OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
     RenameLink: {EEXIST: "a link of the pod has that name; set interface.name to another one"},
     SetLink: {
         EINVAL: "the device rejects the value; change interface.mtu, hardwareAddr or the sizes",
+        EADDRINUSE: "the device, or another child of it, has that address; change"
+        " interface.hardwareAddr",
         EOPNOTSUPP: "the device does not support the setting; remove it from interface",
     },
     SetUp: {

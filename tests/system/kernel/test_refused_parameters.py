@@ -4,7 +4,7 @@ import pytest
 
 from dranet_nri.config import network_config_to_object, parse_network_config
 from dranet_nri.errors import AttachError, ConfigError
-from dranet_nri.model import InterfaceConfig, NetworkConfig, Phase, RouteConfig
+from dranet_nri.model import InterfaceConfig, MacvlanConfig, NetworkConfig, Phase, RouteConfig
 from tests.system.kernel.rails import rails
 
 
@@ -49,6 +49,18 @@ def test_parameters_refused_by_validation_are_rejected_by_the_kernel(config: Net
 
     with rails(1) as host, pytest.raises(AttachError):
         host.attach("nic0", config=config)
+
+
+def test_mac_of_the_parent_is_refused_for_a_child_with_the_parameter() -> None:
+    mac = "02:00:5e:10:00:05"
+    child = InterfaceConfig(
+        name="net1", macvlan=MacvlanConfig(), addresses=("10.5.0.50/24",), hardware_addr=mac
+    )
+    with rails(1) as host:
+        host.ip(f"link set nic0 address {mac}")
+
+        with pytest.raises(AttachError, match=r"has that address; change interface\.hardwareAddr"):
+            host.attach("nic0", config=NetworkConfig(child))
 
 
 def test_parameters_accepted_by_validation_are_accepted_by_the_kernel() -> None:
