@@ -12,7 +12,13 @@ from dranet_nri.model import BANDWIDTH, DRIVER_NAME
 _CEL_TYPES: Final = {bool: "bool", int: "int", str: "string"}
 _VALUES: Final = {bool: re.compile("true|false"), int: re.compile(r"-?\d+")}
 _STANDARD: Final = "resource.kubernetes.io"
-_REPLACED: Final = {"cloudNetwork": "gce.dra.net/networkName"}  # as in documents of dranet for GKE
+# Names of early versions of dranet and of other drivers, of which a similar one is another's.
+_REPLACED: Final = {
+    "cloudNetwork": "gce.dra.net/networkName",
+    "ipv4Address": "dra.net/ipv4",
+    "ipv6Address": "dra.net/ipv6",
+    "macAddress": "dra.net/mac",
+}
 _NAME: Final = r"""["']([A-Za-z0-9.-]+)/([A-Za-z_]\w*)["']"""
 _DRIVER: Final = re.compile(r"(?:^|[.-])dra-?net(?:[.-]|$)", re.IGNORECASE)
 _STRING: Final = re.compile(r""""[^"\\]*"|'[^'\\]*'""")
@@ -159,7 +165,8 @@ def unknown_attribute(name: str, *, tested: bool = False) -> Iterator[str]:
     domain, _, identifier = name.partition("/")
     if name in ATTRIBUTE_NAMES or domain not in {DRIVER_NAME, _STANDARD}:
         return
-    hint = did_you_mean(identifier, _identifiers(domain)) or _elsewhere(identifier)
+    hint = _elsewhere(identifier) if domain == DRIVER_NAME else ""
+    hint = hint or did_you_mean(identifier, _identifiers(domain))
     if hint or (domain == DRIVER_NAME and not tested):
         remedy = "correct it" if hint else "'dranet-nri inventory --output json' shows them"
         yield f'{domain} has no attribute "{identifier}"{hint}; {remedy}'
