@@ -113,7 +113,7 @@ _NO_NIC_LOST: Final = (
     Break(
         "hardware of a dead namespace counts as restored",
         _RETRY,
-        "if _no_longer_exists(device, observed):",
+        "if not desired.child and _no_longer_exists(device, observed):",
         "if not netns_exists:",
         f"{_TEST_DETACH}::test_hardware_of_a_dead_namespace_is_restored_after_the_kernel_returns_it",
     ),
