@@ -21,6 +21,7 @@ import structlog
 from dranet_nri.attach.metrics import PluginMetrics
 from dranet_nri.component.files import FileSystem, save
 from dranet_nri.component.log import logger
+from dranet_nri.errors import StateError
 from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.nri.stub import ConnectionStatus
 from dranet_nri.state import heartbeat
@@ -79,7 +80,7 @@ class TelemetryWriter:
     def _try(self, failed: str, write: Callable[[], None]) -> None:
         try:
             write()
-        except OSError as error:
+        except (StateError, OSError) as error:
             if failed not in self._failing:
                 remedy = f"make {self.run_dir} writable, and room on its tmpfs"
                 self.log.error(failed, reason=str(error), remedy=remedy)

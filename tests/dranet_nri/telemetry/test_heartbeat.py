@@ -4,7 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from errno import EBUSY, EROFS
+from errno import EBUSY, ENOSPC, EROFS
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from dranet_nri.errors import (
     OwnedError,
     RefusedError,
 )
+from dranet_nri.linux import inotify
 from dranet_nri.model import ContainerClaim
 from dranet_nri.nri.stub import ConnectionStatus
 from dranet_nri.plan.ops import AddAddress, MoveLink
@@ -347,6 +348,24 @@ def test_removed_directory_is_created_again_with_the_records_of_attached_devices
     node.restart()
     node.stop_pod(pod)
     assert node.is_on_host(1)
+
+
+def test_directory_that_cannot_be_watched_is_reported_once_and_ends_nothing(
+    node: Node, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_name: str, *_arguments: int | bytes) -> int:
+        raise OSError(ENOSPC, "No space left on device")
+
+    beating = pulse(node)
+    shutil.rmtree(node.root / "run")
+    monkeypatch.setattr(inotify, "_call", refuse)
+    beating.beat()
+    beating.beat()
+
+    output = "".join(capfd.readouterr())
+    assert output.count("attachment records not written") == 1
+    assert "raise the node's sysctl fs.inotify.max_user_watches" in output
+    assert heartbeat.load(node.root / "run").beat_s == NOW
 
 
 def test_heartbeat_is_updated_on_a_full_disk(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
