@@ -68,13 +68,10 @@ def _nvme() -> Iterator[StorageConnection]:
             if name.startswith("nvme"):
                 pairs = controllers.text(f"{name}/address").split(",")
                 fields = dict(pair.partition("=")[::2] for pair in pairs)
+                remote, _, scope = fields.get("traddr", "").partition("%")
                 source = fields.get("src_addr") or fields.get("host_traddr", "")
-                yield StorageConnection(
-                    "NVMe",
-                    _packed(fields.get("traddr", "")),
-                    _packed(source),
-                    fields.get("host_iface", ""),
-                )
+                link = fields.get("host_iface") or scope
+                yield StorageConnection("NVMe", _packed(remote), _packed(source), link)
 
 
 def _nfs() -> Iterator[StorageConnection]:

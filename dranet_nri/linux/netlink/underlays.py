@@ -63,6 +63,7 @@ _TEMPLATES: Final = 5  # XFRMA_TMPL
 _TEMPLATE: Final = struct.Struct("=16s8xH2x16s4xB15x")
 _OUT: Final = 1
 _TRANSPORT: Final = 0
+_LINK_LOCAL: Final = b"\xfe\x80"  # no IPv4 address that is in use
 _ADDRESS_LEN: Final = {int(AF_INET): 4, int(AF_INET6): 16}
 # No privilege, no such protocol or family, the link is gone
 _ABSENT: Final = frozenset({EPERM, EPROTONOSUPPORT, ENOENT, ENODEV})
@@ -132,7 +133,10 @@ def underlays(
 
 
 def _link_of(netlink: RtnetlinkSocket, path: _Path) -> int:
-    return link_to(netlink, path.remote, path.source, path.mark) if path.remote else 0
+    """Return the link of a path; 0 for a link-local remote, which any link may have."""
+    if not path.remote or path.remote.startswith(_LINK_LOCAL):
+        return 0
+    return link_to(netlink, path.remote, path.source, path.mark)
 
 
 def _storage_paths(links: Iterable[DumpedLink]) -> Iterator[_Path]:

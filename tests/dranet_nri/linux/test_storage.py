@@ -9,6 +9,7 @@ from dranet_nri.linux import storage
 from dranet_nri.linux.storage import StorageConnection, storage_connections
 
 REMOTE, OWN = bytes((10, 5, 0, 9)), bytes((10, 5, 0, 7))
+LINK_LOCAL = bytes.fromhex("fe800000000000000000000000000009")
 SESSION = "devices/platform/host3/session1/connection1:0"
 HOST = "devices/platform/host3/iscsi_host/host3"
 ISCSI = "class/iscsi_connection/connection1:0"
@@ -82,6 +83,11 @@ def test_iscsi_connection_has_target_and_source(
             "traddr=10.5.0.9,trsvcid=4420,host_traddr=10.5.0.7,host_iface=eth1",
             StorageConnection("NVMe", REMOTE, OWN, "eth1"),
             id="bound",
+        ),
+        pytest.param(
+            "traddr=fe80::9%eth1,trsvcid=4420",
+            StorageConnection("NVMe", LINK_LOCAL, b"", "eth1"),
+            id="link-local",
         ),
         pytest.param(
             "traddr=nn-0x10000090fa945c20:pn-0x10000090fa945c20",

@@ -163,6 +163,14 @@ def test_links_towards_storage_are_underlays(
     assert underlays(kernel, monkeypatch, *links) == expected
 
 
+def test_link_local_storage_of_an_unknown_link_has_no_underlay(
+    monkeypatch: pytest.MonkeyPatch, storage: list[StorageConnection]
+) -> None:
+    storage.append(StorageConnection("NFS", inet_pton(AF_INET6, "fe80::9")))
+
+    assert underlays(Kernel(), monkeypatch) == {}
+
+
 def list_sockets(monkeypatch: pytest.MonkeyPatch, folder: Path, *sockets: str) -> None:
     """Let the kernel list these netlink sockets."""
     file = folder / "netlink"
