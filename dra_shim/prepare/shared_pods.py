@@ -1,8 +1,10 @@
 """Pods that the claims of one call have in common: each is requested once."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping
 
+from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.interfaces import PodSource
 from dranet_nri.model import ObjectRef
 
@@ -16,12 +18,18 @@ class SharedPods:
     def __init__(self, source: PodSource) -> None:
         """Request pods from this source."""
         self._source = source
-        self._lock = asyncio.Lock()
-        self._documents: dict[ObjectRef, Mapping[str, object] | None] = {}
+        self._locks = defaultdict[ObjectRef, asyncio.Lock](asyncio.Lock)
+        self._responses: dict[ObjectRef, Mapping[str, object] | NotYetError | None] = {}
 
     async def pod(self, ref: ObjectRef) -> Mapping[str, object] | None:
-        """Implement PodSource. After an error, the next claim requests the pod again."""
-        async with self._lock:
-            if ref not in self._documents:
-                self._documents[ref] = await self._source.pod(ref)
-            return self._documents[ref]
+        """Implement PodSource. An error is that of all claims, so that none waits for another."""
+        async with self._locks[ref]:
+            if ref not in self._responses:
+                try:
+                    self._responses[ref] = await self._source.pod(ref)
+                except NotYetError as error:
+                    self._responses[ref] = error
+        response = self._responses[ref]
+        if isinstance(response, NotYetError):
+            raise response
+        return response

@@ -9,6 +9,7 @@ import pytest
 
 from dra_shim.prepare import ApiUnavailableError, PrepareResult
 from dra_shim.prepare.preparer import FIRST_PAUSE_S
+from dra_shim.prepare.shared_pods import SharedPods
 from dra_shim.settings.common import StatePaths
 from dranet_nri.model import ObjectRef
 from tests.dra_shim.prepare.prepare_bench import Bench, give_to_another
@@ -65,20 +66,37 @@ def test_each_pod_is_requested(bench: Bench, requests: Requests) -> None:
     assert sorted(requests.names) == ["infer", "train"]
 
 
-def test_claim_after_an_error_requests_the_pod_again(bench: Bench, requests: Requests) -> None:
+def test_pods_are_requested_at_the_same_time() -> None:
+    both = asyncio.Barrier(2)
+
+    class Server:
+        async def pod(self, ref: ObjectRef) -> Mapping[str, object] | None:
+            await both.wait()
+            return {"name": ref.name}
+
+    async def run() -> list[Mapping[str, object] | None]:
+        pods = SharedPods(Server())
+        async with asyncio.timeout(1):
+            return await asyncio.gather(*(pods.pod(ObjectRef("ai", one, one)) for one in "ab"))
+
+    assert asyncio.run(run()) == [{"name": "a"}, {"name": "b"}]
+
+
+def test_error_is_that_of_all_claims_and_each_retries(bench: Bench, requests: Requests) -> None:
     requests.error = ApiUnavailableError("no answer")
     one, two = (bench.cluster.add(f"nic-{name}", f"u-{name}", name) for name in "ab")
 
     async def run() -> Mapping[str, PrepareResult]:
         task = asyncio.create_task(bench.preparer.prepare([one, two]))
-        await bench.clock.until_asleep(FIRST_PAUSE_S)
+        await bench.clock.until_asleep(FIRST_PAUSE_S, 2)
+        assert requests.names == ["train"]
         bench.clock.pass_time(FIRST_PAUSE_S)
         return await task
 
     answers = asyncio.run(run())
 
     assert [answer.error for answer in answers.values()] == ["", ""]
-    assert requests.names == ["train"] * 3  # failed, of the other claim, retried
+    assert requests.names == ["train"] * 3
 
 
 def test_retry_requests_the_pod_again(bench: Bench, requests: Requests) -> None:
