@@ -31,6 +31,7 @@ from dranet_nri.state.record import (
 
 _LOCK: Final = ".lock"
 _DIRECTORY_MODE: Final = 0o750
+_PARENT_MODE: Final = 0o755  # other users read the metrics beside the records
 
 R = TypeVar("R", bound=Allocation | Attachment)
 
@@ -143,7 +144,7 @@ class RecordStore(RecordReader[R], Generic[R]):
 def _create(fs: FileSystem, directory: Path) -> None:
     for path in reversed((directory, *directory.parents)):
         if not path.is_dir():
-            path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+            path.mkdir(mode=_DIRECTORY_MODE if path == directory else _PARENT_MODE, exist_ok=True)
             fs.sync_directory(path.parent)
 
 

@@ -94,6 +94,7 @@ def test_removed_directory_is_created_by_the_next_put(tmp_path: Path) -> None:
             store.put(allocation_of("b", nonce=str(number)))
 
             assert directory.stat().st_mode & 0o777 == 0o750
+            assert directory.parent.stat().st_mode & 0o777 == 0o755  # it has the metrics, too
             reader.refresh()
             assert reader.records() == store.records() == (allocation_of("b", nonce=str(number)),)
         shutil.rmtree(directory)
