@@ -14,6 +14,7 @@ from dranet_nri.kernel.ip.rules import dump_rules, rules_of
 from dranet_nri.kernel.netns import run_inside, sockets_in
 from dranet_nri.kernel.settings import sysctl
 from dranet_nri.kernel.settings.ethtool import Ethtool
+from dranet_nri.kernel.settings.token import set_token, token_of
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
@@ -21,6 +22,7 @@ from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, r
 from dranet_nri.linux.netlink.socket import NetlinkSocket
 from dranet_nri.linux.netlink.underlays import open_ipsec
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
+from dranet_nri.plan.ops import IPV6_TOKEN
 from dranet_nri.plan.routes.comparison import RouteKey
 from dranet_nri.plan.routes.vrf import AddVrf
 from dranet_nri.plan.settings.programs import AttachTcx
@@ -142,7 +144,9 @@ class Namespace:
         dumped, unrestorable = dump_routes(self.netlink, self.ns, link.index, names)
         routes = without_implied(dumped, addresses)
         specs = (other.attrs.get(IFLA_AF_SPEC, b"") for other in links if other.index == link.index)
-        sysctls = sysctl.reset_by_move(next(specs, b""))
+        spec = next(specs, b"")
+        # The token is last: the kernel accepts it if accept_ra is on and forwarding off.
+        sysctls = (*sysctl.reset_by_move(spec), *token_of(spec))
         if self.ns is Ns.HOST:
             sysctls = self._with_files(link.name, sysctls, compared)
         return LinkState(
@@ -218,6 +222,9 @@ class Namespace:
         run_inside(self.fd, lambda: vrf.accept_all(self._proc_root, what))
 
     def set_sysctl(self, what: str, name: str, desired: Sysctl) -> None:
-        """Write one sysctl of the link of that name."""
+        """Write one sysctl of the link of that name, or set its IPv6 token."""
+        if (desired.family, desired.key) == IPV6_TOKEN:
+            set_token(self.netlink, what, self.index(what, name), desired.value)
+            return
         proc_root = self._proc_root
         run_inside(self.fd, lambda: sysctl.write_value(proc_root, what, name, desired))

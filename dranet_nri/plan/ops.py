@@ -10,6 +10,7 @@ Rules:
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from dranet_nri.model import (
     Address,
@@ -28,6 +29,8 @@ from dranet_nri.plan.routes.vrf import AddVrf
 from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 from dranet_nri.plan.settings.rate import LimitRate
+
+IPV6_TOKEN: Final = ("ipv6", "token")  # family and key of a sysctl without a file: `ip token`
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +227,15 @@ class AddNeighbour:
 
 @dataclass(frozen=True, slots=True)
 class SetSysctl:
-    """Write net/<family>/conf/<name>/<key>."""
+    """Write net/<family>/conf/<name>/<key>, or set the IPv6 token."""
 
     ns: Ns
     name: str
     sysctl: Sysctl
 
     def __str__(self) -> str:
+        if (self.sysctl.family, self.sysctl.key) == IPV6_TOKEN:
+            return f"set IPv6 token of {self.name} to {self.sysctl.value} in {self.ns}"
         path = f"net/{self.sysctl.family}/conf/{self.name}/{self.sysctl.key}"
         value = "what it was" if self.sysctl.secret else self.sysctl.value
         return f"set sysctl {path} to {value} in {self.ns}"

@@ -155,7 +155,7 @@ OF_HOST: Final[Mapping[type[Op], Mapping[int, str]]] = {
     },
     SetSysctl: {
         ENOENT: "the node's kernel has no such sysctl, or IPv6 is disabled; no action is needed",
-        EINVAL: "the kernel no longer accepts that value; set the sysctl by hand",
+        EINVAL: "the kernel no longer accepts that value; set it by hand",
     },
     SetLink: {
         EINVAL: "the device rejects its earlier setting; set it by hand",

@@ -109,6 +109,10 @@ SETTINGS = LinkSettings(
             SetSysctl(Ns.HOST, "eth1", Sysctl("ipv6", "stable_secret", "2001:db8::1")),
             "set sysctl net/ipv6/conf/eth1/stable_secret to what it was in host",
         ),
+        (
+            SetSysctl(Ns.HOST, "eth1", Sysctl("ipv6", "token", "::5")),
+            "set IPv6 token of eth1 to ::5 in host",
+        ),
     ],
     ids=lambda value: "" if isinstance(value, str) else type(value).__name__,
 )

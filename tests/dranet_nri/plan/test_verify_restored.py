@@ -92,8 +92,8 @@ def test_permanently_rejected_operation_is_given_up_at_once() -> None:
 
     assert (back.restored, back.usable) == (True, True)
     assert back.text.endswith(
-        "set sysctl rp_filter: EINVAL; the kernel no longer accepts that value; set the"
-        " sysctl by hand; restored without it"
+        "set sysctl rp_filter: EINVAL; the kernel no longer accepts that value; set it"
+        " by hand; restored without it"
     )
 
 

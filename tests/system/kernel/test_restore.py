@@ -70,10 +70,10 @@ class Host:
         self.ip("link", "set", "eth1", "netns", f"/proc/{os.getpid()}/fd/{target}", inside=True)
         os.close(target)
 
-    def sysctl(self, key: str, value: str = "", family: str = "ipv6") -> str:
-        """Write a sysctl of the NIC if there is a value, and read it."""
+    def sysctl(self, key: str, value: str = "", family: str = "ipv6", link: str = "eth1") -> str:
+        """Write a sysctl if there is a value, and read it."""
         table = "neigh" if key in NEIGHBOUR_KEYS else "conf"
-        path = Path("/proc/sys/net", family, table, "eth1", key)
+        path = Path("/proc/sys/net", family, table, link, key)
 
         def run() -> str:
             if value:
@@ -255,6 +255,17 @@ def test_sysctls_reset_by_a_move_are_restored(host: Host) -> None:
     assert [(family, key, host.sysctl(key, family=family)) for family, key, _ in SYSCTLS] == [
         *SYSCTLS
     ]
+
+
+def test_ipv6_token_is_restored_after_the_sysctls_that_it_requires(host: Host) -> None:
+    host.sysctl("accept_ra", "0", link="default")
+    host.sysctl("accept_ra", "1")
+    host.ip("token", "set", "::5", "dev", "eth1")
+    snapshot = attach(host)
+
+    detach(host, snapshot)
+
+    assert host.ip("token", "get", "dev", "eth1") == "token ::5 dev eth1\n"
 
 
 # Set again at each carrier (addrconf_notify); read only; restored with the mode that needs it.

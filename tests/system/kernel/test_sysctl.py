@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from errno import EINVAL, ENOENT
 from pathlib import Path
+from socket import AF_INET6
 from threading import Barrier
 
 import pytest
@@ -21,6 +22,7 @@ from dranet_nri.kernel.settings.sysctl import (
     set_by_claims,
     write_value,
 )
+from dranet_nri.kernel.settings.token import token_of
 from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.model import Sysctl
 from tests.system.kernel.descriptors import descriptors_before, open_descriptors
@@ -113,6 +115,14 @@ def test_sysctls_of_a_link_are_decoded_with_their_families() -> None:
     )
     assert "arp_ignore" not in defaults
     assert reset_by_move(b"") == ()
+
+
+def test_ipv6_token_of_a_link_is_decoded() -> None:
+    token = bytes(15) + b"\5"
+    spec = attribute(AF_INET6, attribute(7, token))  # IFLA_INET6_TOKEN
+
+    assert token_of(spec) == (Sysctl("ipv6", "token", "::5"),)
+    assert token_of(attribute(AF_INET6, attribute(7, bytes(16)))) == token_of(b"") == ()
 
 
 def test_claims_can_set_only_some_sysctls() -> None:
