@@ -20,7 +20,7 @@ from typing import Final
 from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
 from dranet_nri.component.replace import replace
 from dranet_nri.errors import KernelError
-from dranet_nri.model import DETACH_FAILED, RESTORE_FAILED, Device, Failure, Observed
+from dranet_nri.model import DETACH_FAILED, RESTORE_FAILED, Device, Failure, LinkState, Observed
 from dranet_nri.plan.identity import why_ambiguous
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.planner import is_restored, is_usable, make_plan
@@ -95,9 +95,32 @@ def verify_restored(
             tries = "" if tries_left else f" after {MAX_RESTORE_TRIES} tries"
             restored, texts[-1] = True, f"{texts[-1]}; restored without it{tries}"
     if restored and desired.snapshot and not texts:
-        absent = absent_nexthops(desired.snapshot.routes, observed.taken_host_names)
-        texts = [f"{subject}: route {nexthop}, which is not on the host" for nexthop in absent]
+        left_out = _left_out(desired.snapshot, observed.taken_host_names)
+        texts = [f"{subject}: {text}" for text in left_out]
     return RestoreResult(restored=restored, text="; ".join(texts), usable=usable)
+
+
+def _left_out(snapshot: LinkState, others: frozenset[str]) -> list[str]:
+    """Return what the plan leaves out, because of the other links that the host has now.
+
+    Args:
+        snapshot: the state to restore.
+        others: names and altnames of the other links.
+    """
+    name, master = snapshot.link.name, snapshot.master_name
+    nexthops = absent_nexthops(snapshot.routes, others)
+    texts = [f"route {nexthop}, which is not on the host" for nexthop in nexthops]
+    if master and master not in others:
+        texts.append(
+            f"its master {master} is not on the host; create it, then add the link again"
+            f" (ip link set {name} master {master})"
+        )
+    return texts + [
+        f"another link has its altname {altname}; delete that, then add it again"
+        f" (ip link property add dev {name} altname {altname})"
+        for altname in snapshot.link.altnames
+        if altname in others
+    ]
 
 
 def _misnamed(desired: RestoreTarget, observed: Observed) -> list[str]:

@@ -206,3 +206,19 @@ def test_ipv4_route_without_one_nexthop_is_reported_and_counts_as_restored() -> 
         " the host",
         usable=True,
     )
+
+
+def test_absent_master_and_taken_altname_are_reported_and_count_as_restored() -> None:
+    names = replace(UP.link, altnames=("enp2s0", "rail2"))
+    desired = RestoreTarget(LinkState(names, master_name="blue"))
+    now = LinkState(replace(names, altnames=("rail2",)))
+
+    assert result_of(
+        Observed(host=now, taken_host_names=frozenset({"eth9", "enp2s0"})), target=desired
+    ) == RestoreResult(
+        restored=True,
+        text="device nic-2 (eth2): its master blue is not on the host; create it, then add the link"
+        " again (ip link set eth2 master blue); device nic-2 (eth2): another link has its altname"
+        " enp2s0; delete that, then add it again (ip link property add dev eth2 altname enp2s0)",
+        usable=True,
+    )

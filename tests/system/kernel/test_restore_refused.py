@@ -19,3 +19,16 @@ def test_nic_returns_although_its_parent_has_a_lower_mtu_now() -> None:
         assert record.phase is Phase.DETACHING
         assert record.failure is not None
         assert "set mtu 9000 on data0 in host: EINVAL" in record.failure.message
+
+
+def test_nic_whose_altname_another_link_has_now_returns_with_a_report() -> None:
+    with rails(1) as host:
+        host.ip("link property add dev nic0 altname enp9s0")
+        record = host.attach("nic0")
+        host.ip("link property add dev uplink altname enp9s0")
+
+        record = host.detach(record)
+
+        assert record.phase is Phase.RESTORED
+        assert record.failure is not None
+        assert "another link has its altname enp9s0" in record.failure.message

@@ -122,6 +122,19 @@ def test_vrf_is_applied_in_the_pod_and_link_and_routes_are_restored(host: Rails)
     assert (host.shown("-4 route show table all"), host.shown("-4 -oneline addr show")) == before
 
 
+def test_nic_whose_vrf_was_deleted_returns_with_a_report(host: Rails) -> None:
+    subprocess.run(("modprobe", "vrf"), check=True)
+    host.ip("link add blue type vrf table 10", "link set blue up", "link set nic0 master blue")
+    record = host.attach("nic0")
+    host.ip("link del blue")
+
+    record = host.detach(record)
+
+    assert record.phase is Phase.RESTORED
+    assert record.failure is not None
+    assert "its master blue is not on the host" in record.failure.message
+
+
 def test_existing_vrf_of_the_pod_is_used_if_its_table_matches(host: Rails) -> None:
     subprocess.run(("modprobe", "vrf"), check=True)
     host.ip("link add blue type vrf table 77", pod=0)
