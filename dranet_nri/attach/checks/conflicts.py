@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Sequence
 from fnmatch import fnmatchcase
+from ipaddress import ip_interface
 
 from dranet_nri.attach.desired import devices_to_attach
 from dranet_nri.errors import OwnedError, UnusableRecordError, VirtualMachineError
@@ -90,9 +91,9 @@ def _why_in_conflict(interface: InterfaceConfig, other: InterfaceConfig) -> str:
     if interface.child is None or other.child is None:
         return ""
     if interface.child == other.child:
-        both = {*(interface.addresses or ())} & {*(other.addresses or ())}
-        for cidr in sorted(both):
-            if not cidr.endswith(("/32", "/128")):
+        for cidr in sorted({*(interface.addresses or ())} & {*(other.addresses or ())}):
+            network = ip_interface(cidr).network
+            if network.prefixlen < network.max_prefixlen:
                 return f"it has the address {cidr} too; give each pod its own"
     return why_incompatible(interface.child, other.child)
 

@@ -82,6 +82,18 @@ def record(device: AllocatedDevice, *, touched: bool = True) -> Attachment:
             "",
             id="one service address",
         ),
+        pytest.param(
+            [allocated(MacvlanConfig(), "one", "2001:db8::5/32")],
+            [record(allocated(MacvlanConfig(), "two", "2001:db8::5/32"))],
+            "it has the address 2001:db8::5/32 too",
+            id="one IPv6 address of a wide network",
+        ),
+        pytest.param(
+            [allocated(MacvlanConfig(), "one", "2001:db8::5/128")],
+            [record(allocated(MacvlanConfig(), "two", "2001:db8::5/128"))],
+            "",
+            id="one IPv6 service address",
+        ),
         pytest.param([given(VIRTUAL)], [record(allocated(L3))], "", id="no child"),
     ],
 )
