@@ -63,11 +63,11 @@ def flush() -> None:
 
 @contextmanager
 def naming(file: str) -> Iterator[None]:
-    """Add the name of the file to an OSError in the block: that of a write has none."""
+    """Add the name of the file to an OSError in the block that has none, as that of a write."""
     try:
         yield
     except OSError as error:
-        error.filename = file
+        error.filename = error.filename or file
         raise
 
 

@@ -1,5 +1,6 @@
 """Output of commands for untrusted names and reasons."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from dra_shim.cli import main as shim
 from dranet_nri.cli import main as plugin
 from dranet_nri.commands.inventory import print_inventory
 from dranet_nri.component.findings import Finding, Severity, show_findings
-from dranet_nri.component.output import print_lines, shown, table
+from dranet_nri.component.output import naming, print_lines, shown, table
 from dranet_nri.inventory import Inventory
 from dranet_nri.model import Device, DeviceKey
 
@@ -123,3 +124,11 @@ def test_output_that_cannot_be_written_is_a_failure_in_one_line(
 
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (f"dranet-nri: {reason}\n" if reason else "")
+
+
+@pytest.mark.parametrize(("named", "expected"), [(None, "out.svg"), ("other", "other")])
+def test_error_keeps_the_name_of_its_own_file(named: str | None, expected: str) -> None:
+    with pytest.raises(OSError) as caught, naming("out.svg"):  # noqa: PT011 - its file is compared
+        raise OSError(errno.ENOSPC, "no space", named)
+
+    assert caught.value.filename == expected
