@@ -26,17 +26,17 @@ CHECKS: Final = "checks and record"
 WRITE: Final = "durable write"
 THREAD: Final = "thread and locks"
 REST: Final = "rest of the shim"
-TIMED: Final = {
-    CLAIM: (ServerSource, "claim"),
-    POD: (ServerSource, "pod"),
-    READING: (preparer, "requested_claim"),
-    f"{READING} ": (preparer, "read_pod_use"),
-    CHECKS: (transactions, "record"),
-    f"{CHECKS} ": (transactions, "forget"),
-    WRITE: (CheckpointTransaction, "record"),
-    f"{WRITE} ": (CheckpointTransaction, "forget"),
-    THREAD: (preparer.Preparer, "_transact"),
-}
+TIMED: Final = (
+    (CLAIM, ServerSource, "claim"),
+    (POD, ServerSource, "pod"),
+    (READING, preparer, "requested_claim"),
+    (READING, preparer, "read_pod_use"),
+    (CHECKS, transactions, "record"),
+    (CHECKS, transactions, "forget"),
+    (WRITE, CheckpointTransaction, "record"),
+    (WRITE, CheckpointTransaction, "forget"),
+    (THREAD, preparer.Preparer, "_transact"),
+)
 CALLS: Final = ("prepare", "unprepare")
 
 Function = Callable[..., Any]
@@ -48,7 +48,7 @@ def timer(stage: str) -> Iterator[None]:
     """Add the time of the block to a stage."""
     begin = time.perf_counter()
     yield
-    taken[stage.strip()] += time.perf_counter() - begin
+    taken[stage] += time.perf_counter() - begin
 
 
 def timed(function: Function, stage: str) -> Function:
@@ -92,7 +92,7 @@ def stages(found: Mapping[str, float]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    for label, (owner, attribute) in TIMED.items():
+    for label, owner, attribute in TIMED:
         setattr(owner, attribute, timed(getattr(owner, attribute), label))
     for call_name in CALLS:
         served = reported(getattr(preparer.Preparer, call_name), call_name, Path(sys.argv[1]))
