@@ -60,9 +60,9 @@ def plan_settings(ns: Ns, name: str, desired: LinkSettings, now: Link) -> Plan:
     """Return the operations that set differing settings.
 
     The MTU, the IPoIB mode and kept attributes are set separately: in a restore, a refusal of these
-    must not block the others. The mode is set first, because it
-    sets and limits the MTU (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib).
-    After a move of the RDMA device the kernel recreates the link in datagram mode.
+    must not block the others. The mode is set before the MTU, because it sets and limits it
+    (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib). After a move of the RDMA
+    device the kernel recreates the link in datagram mode.
     """
     missing = difference(desired, now)
     mtu = missing.mtu if missing.ipoib is None else desired.mtu
