@@ -32,6 +32,7 @@ IN_IGNORED: Final = 0x00008000
 IN_ONLYDIR: Final = 0x01000000
 
 _CONTENT: Final = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE
+_REMOVED: Final = IN_DELETE | IN_MOVED_FROM
 _GONE: Final = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED
 _EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the padded name
 _BUFFER: Final = 64 << 10  # bytes per read
@@ -57,10 +58,12 @@ class ChangedFiles:
 
     Attributes:
         names: entries that were created, removed or changed.
+        removed: those of them that do not exist, by their last event.
         everything: events were lost, or the directory was replaced.
     """
 
     names: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
     everything: bool = False
 
 
@@ -121,7 +124,7 @@ class Watch:
             StateError: no directory of the path can be watched.
             OSError: the directory cannot be watched now; the next call retries, and reports all.
         """
-        names: set[str] = set()
+        removed: dict[str, bool] = {}  # by name, as of the last event
         everything = False
         for _ in range(_MAX_READS):
             data = self._read()
@@ -137,7 +140,7 @@ class Watch:
                 elif self.directory is None or event.mask & _GONE:
                     self._armed = False
                 else:
-                    names.add(event.name)
+                    removed[event.name] = bool(event.mask & _REMOVED)
             if len(data) <= _BUFFER - _MAX_EVENT:
                 break  # the queue was empty then
         else:
@@ -147,7 +150,12 @@ class Watch:
             self._arm()
         if everything:
             return ChangedFiles(everything=True)
-        return ChangedFiles(frozenset(names)) if names else UNCHANGED
+        if not removed:
+            return UNCHANGED
+        return ChangedFiles(
+            frozenset(removed),
+            frozenset(name for name, is_removed in removed.items() if is_removed),
+        )
 
     def rearm(self) -> None:
         """Watch the directory that is at the path now, if it was replaced."""

@@ -8,11 +8,13 @@ Rules:
    act only while it is `blocking`.
 4. A record that could not be read is read again by each refresh.
 5. Not thread-safe: one thread at a time.
+6. An absent file is not looked up where inotify reports its absence: see DeferredFileSystem.
 """
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from errno import ELOOP, ENOENT, ENOTDIR
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -102,6 +104,8 @@ class RecordReader(Generic[R]):
         self._broken: dict[str, CorruptRecord] = {}
         self._changed: set[str] = set()
         self._due: set[str] = set()  # keys to read
+        self._removed: frozenset[str] = frozenset()  # due names without a file
+        self._may_have_quarantine = True
         self._all_due = True
         self._watch = Watch(directory)
         try:
@@ -189,6 +193,9 @@ class RecordReader(Generic[R]):
         if changes is UNCHANGED and not self._due and not self._all_due:
             return
         self._all_due = self._all_due or changes.everything
+        self._removed = changes.removed
+        if self._all_due or QUARANTINE in changes.names:
+            self._may_have_quarantine = True
         named = {key for name in changes.names if (key := key_of(name))}
         self._due = (self._due | named) - {own}
         if self._all_due:
@@ -210,8 +217,14 @@ class RecordReader(Generic[R]):
 
     def _read(self, key: str) -> None:
         """Read one record again."""
-        found = self._load(self._watch.directory, key, name_of(key), "")
-        self._index(key, found if found is not None else self._load_quarantined(key))
+        name = name_of(key)
+        found = None if name in self._removed else self._load(self._watch.directory, key, name, "")
+        if found is None:
+            try:
+                found = self._load_quarantined(key)
+            except OSError as cause:
+                found = self._unread_record(key, name, cause)
+        self._index(key, found)
 
     def _all_keys(self) -> set[str]:
         """Return the keys of all present and former records."""
@@ -249,12 +262,15 @@ class RecordReader(Generic[R]):
         except StateError as cause:
             return self._broken_record(key, below + name, cause, data)
         except OSError as cause:
-            unread = StateError(f"{name}: cannot be read: {cause.strerror}")
-            return replace(self._broken_record(key, below + name, unread, data), unread=True)
+            return self._unread_record(key, below + name, cause)
         if record.claim.uid != key:
             wrong = StateCorruptError(f"{name}: has the record of claim {record.claim.uid}")
             return CorruptRecord(below + name, wrong, record.pod.uid)
         return record
+
+    def _unread_record(self, key: str, name: str, cause: OSError) -> CorruptRecord:
+        error = StateError(f"{name}: cannot be read: {cause.strerror}")
+        return replace(self._broken_record(key, name, error, b""), unread=True)
 
     def _broken_record(self, key: str, name: str, error: StateError, data: bytes) -> CorruptRecord:
         record = self._records.get(key)
@@ -269,12 +285,20 @@ class RecordReader(Generic[R]):
     # ------------------------------------------------------------------- quarantine
 
     def _open_quarantine(self) -> int | None:
-        if self._watch.directory is None:
+        """Open the directory; None if it is absent, or not a directory.
+
+        Raises:
+            OSError: it cannot be opened now.
+        """
+        if self._watch.directory is None or not self._may_have_quarantine:
             return None
         try:
             return os.open(QUARANTINE, _OPEN_DIRECTORY, dir_fd=self._watch.directory)
-        except OSError:
-            return None  # absent, or not a directory
+        except OSError as error:
+            if error.errno not in {ENOENT, ENOTDIR, ELOOP}:
+                raise
+            self._may_have_quarantine = False
+            return None
 
     def _quarantined_names(self) -> list[str]:
         directory = self._open_quarantine()
@@ -285,7 +309,11 @@ class RecordReader(Generic[R]):
                 os.close(directory)
 
     def _load_quarantined(self, key: str) -> CorruptRecord | None:
-        """Return the newest quarantined record of a key."""
+        """Return the newest quarantined record of a key.
+
+        Raises:
+            OSError: the quarantine cannot be read now.
+        """
         names = [
             name for name in self._quarantined_names() if name.rpartition(".")[0] == name_of(key)
         ]

@@ -265,3 +265,19 @@ def test_removed_directory_is_watched_again_once_it_is_created(tmp_path: Path) -
         (directory.parent / "other").unlink()
         assert observed.drain() == ChangedFiles()
     observed.close()
+
+
+def test_last_event_of_a_name_decides_whether_it_is_removed(tmp_path: Path) -> None:
+    for name in ("deleted", "renamed", "created again"):
+        (tmp_path / name).touch()
+    observed = Watch(tmp_path)
+    (tmp_path / "deleted").unlink()
+    (tmp_path / "renamed").rename(tmp_path / "new")
+    (tmp_path / "created again").unlink()
+    (tmp_path / "created again").touch()
+
+    changes = observed.drain()
+    observed.close()
+
+    assert changes.names == {"deleted", "renamed", "new", "created again"}
+    assert changes.removed == {"deleted", "renamed"}

@@ -41,6 +41,44 @@ def test_refresh_without_changes_costs_one_read(
     assert calls == ["read"]
 
 
+def test_removed_record_is_not_looked_up(
+    store: AllocationStore, reader: AllocationReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed lookup delays the next move of a device, see DeferredFileSystem."""
+    real_open = os.open
+    failed: list[object] = []
+
+    def opened(path: str, *arguments: int, **named: int) -> int:
+        try:
+            return real_open(path, *arguments, **named)
+        except FileNotFoundError:
+            failed.append(path)
+            raise
+
+    monkeypatch.setattr(os, "open", opened)
+    store.put(ALLOCATION)
+    store.remove(CLAIM_UID)  # before the reader's first refresh
+    store.put(allocation_of("b"))
+    reader.refresh()
+    store.remove("b")
+    assert reader.refresh() == {"b"}
+    assert not reader.records()
+
+    assert failed == []
+
+
+def test_record_that_is_created_again_is_read(
+    store: AllocationStore, reader: AllocationReader
+) -> None:
+    store.put(ALLOCATION)
+    reader.refresh()
+    store.remove(CLAIM_UID)
+    store.put(ALLOCATION)
+
+    assert reader.refresh() == {CLAIM_UID}
+    assert reader.records() == (ALLOCATION,)
+
+
 def test_descriptor_is_readable_while_changes_are_pending(
     store: AllocationStore, reader: AllocationReader
 ) -> None:
