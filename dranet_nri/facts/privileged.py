@@ -9,6 +9,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.links import dump_links
 from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
+from dranet_nri.linux.netlink.protocols import LoadedProtocols
 from dranet_nri.linux.netlink.rtnetlink import open_here
 from dranet_nri.linux.netlink.underlays import open_ipsec, underlays
 from dranet_nri.state.privileged_facts import PrivilegedFacts, Programs
@@ -35,7 +36,8 @@ def _facts(programs: Programs) -> PrivilegedFacts:
     nsfd = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with ExitStack() as opened:
-            netlink, ipsec = opened.enter_context(closing(open_here())), open_ipsec()
+            netlink = opened.enter_context(closing(open_here()))
+            ipsec = open_ipsec(LoadedProtocols())
             if ipsec is not None:
                 opened.enter_context(closing(ipsec))
             links = dump_links(netlink, "the host")

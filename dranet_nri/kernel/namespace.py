@@ -18,6 +18,7 @@ from dranet_nri.kernel.settings.token import set_token, token_of
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
+from dranet_nri.linux.netlink.protocols import LoadedProtocols
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, rtnetlink_socket
 from dranet_nri.linux.netlink.socket import NetlinkSocket
 from dranet_nri.linux.netlink.underlays import open_ipsec
@@ -44,8 +45,16 @@ class Namespace:
         netlink, ethtool: its sockets, owned.
     """
 
-    def __init__(self, ns: Ns, nsfd: int, proc_root: str) -> None:
+    def __init__(
+        self, ns: Ns, nsfd: int, proc_root: str, loaded: LoadedProtocols | None = None
+    ) -> None:
         """Take over nsfd, also on failure, and open the sockets in it.
+
+        Args:
+            ns: its role in the plan.
+            nsfd: descriptor of the namespace.
+            proc_root: see NetlinkKernel.
+            loaded: protocols of the namespace; None: no IPsec is reported.
 
         Raises:
             KernelError: the namespace cannot be entered.
@@ -60,6 +69,7 @@ class Namespace:
             os.close(nsfd)
             raise
         self._proc_root = proc_root
+        self._loaded = loaded
         self._links: tuple[DumpedLink, ...] | None = None
         self._rules: tuple[Rule, ...] | None = None
         self._indexes: dict[str, int] = {}
@@ -105,8 +115,9 @@ class Namespace:
 
         It stays open, because a socket that is closed before the move of a device delays the move.
         """
-        if self._ipsec is None:
-            self._ipsec = run_inside(self.fd, open_ipsec)
+        loaded = self._loaded
+        if self._ipsec is None and loaded is not None:
+            self._ipsec = run_inside(self.fd, lambda: open_ipsec(loaded))
         return self._ipsec
 
     def close(self) -> None:

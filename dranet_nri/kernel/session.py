@@ -29,6 +29,7 @@ from dranet_nri.kernel.netns import (
     identity_of,
     open_namespace,
     open_same,
+    run_inside,
     same_namespace,
 )
 from dranet_nri.kernel.observe import observe
@@ -36,6 +37,7 @@ from dranet_nri.kernel.settings import rate
 from dranet_nri.kernel.settings.sysctl import SysctlDefaults
 from dranet_nri.linux.bpf import LoadedPrograms
 from dranet_nri.linux.netlink.links import link_at, link_from
+from dranet_nri.linux.netlink.protocols import LoadedProtocols
 from dranet_nri.model import (
     CharDevice,
     DetectedAddress,
@@ -116,6 +118,7 @@ class NetlinkKernel:
         self._referenced: dict[NetnsId, int] = {}
         self._lock = threading.Lock()
         self._loaded = LoadedPrograms()
+        self._protocols = run_inside(fd, LoadedProtocols)
 
     def identify(self, path: str) -> NetnsId | None:
         """Return the identity of the namespace at path, None if none is there."""
@@ -151,7 +154,8 @@ class NetlinkKernel:
         """
         opened: dict[Ns, Namespace] = {}
         try:
-            opened[Ns.HOST] = Namespace(Ns.HOST, os.dup(self._host_fd), self._proc_root)
+            host_fd = os.dup(self._host_fd)
+            opened[Ns.HOST] = Namespace(Ns.HOST, host_fd, self._proc_root, self._protocols)
             if netns is not None:
                 opened[Ns.POD] = self._open_referenced(netns)
         except BaseException:
@@ -198,8 +202,7 @@ class NetlinkSession:
         """Return the device's location and its full state there."""
         set_step(f"observe {key.name}")
         host = self._namespace(Ns.HOST, f"observe {key.name}")
-        pod = self._namespaces.get(Ns.POD)
-        root = self._sys_root
+        pod, root = self._namespaces.get(Ns.POD), self._sys_root
         return observe(
             host, pod, key, pod_name, root, identity, link_only=link_only, sysctls=sysctls
         )

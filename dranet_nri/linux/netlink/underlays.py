@@ -39,14 +39,13 @@ from dranet_nri.linux.netlink.codec import (
 )
 from dranet_nri.linux.netlink.generic import GENERIC, NETLINK_GENERIC, family_id
 from dranet_nri.linux.netlink.links import DumpedLink
+from dranet_nri.linux.netlink.protocols import LoadedProtocols
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.linux.netlink.socket import NetlinkSocket, open_socket
 from dranet_nri.linux.netlink.tunnels import link_to, source_of
 from dranet_nri.linux.storage import storage_connections
 
 NETLINK_XFRM: Final = 6
-# Sockets of the namespace: address, protocol, port (0: the kernel's), … (netlink_native_seq_show)
-NETLINK_SOCKETS: Final = Path("/proc/thread-self/net/netlink")
 PPPOE: Final = Path("/proc/thread-self/net/pppoe")
 
 _GET_NEIGHBOUR: Final = 30
@@ -79,17 +78,13 @@ class _Path(NamedTuple):
     mark: int = 0
 
 
-def open_ipsec() -> NetlinkSocket | None:
+def open_ipsec(loaded: LoadedProtocols) -> NetlinkSocket | None:
     """Open a socket for IPsec policies in the calling thread's namespace.
 
     Returns:
         The socket; None if the kernel has no IPsec, or its module is not loaded.
     """
-    try:
-        sockets = NETLINK_SOCKETS.read_text().splitlines()
-    except OSError:
-        return None
-    if not any(line.split()[1:3] == [str(NETLINK_XFRM), "0"] for line in sockets):
+    if not loaded.has(NETLINK_XFRM):
         return None
     try:
         return NetlinkSocket(open_socket(NETLINK_XFRM))

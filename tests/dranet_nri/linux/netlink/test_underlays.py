@@ -14,6 +14,7 @@ from dranet_nri.linux.netlink import underlays as module
 from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.linux.netlink.generic import GENERIC, NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import DumpedLink
+from dranet_nri.linux.netlink.protocols import LoadedProtocols
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.linux.storage import StorageConnection
 from dranet_nri.model import Address
@@ -171,41 +172,28 @@ def test_link_local_storage_of_an_unknown_link_has_no_underlay(
     assert underlays(Kernel(), monkeypatch) == {}
 
 
-def list_sockets(monkeypatch: pytest.MonkeyPatch, folder: Path, *sockets: str) -> None:
-    """Let the kernel list these netlink sockets."""
-    file = folder / "netlink"
-    file.write_text(
-        "sk               Eth Pid        Groups   Rmem     Wmem     Dump  Locks    Drops    Inode\n"
-        + "".join(
-            f"0000000000000000 {one} 0        0        0     2        0        7\n"
-            for one in sockets
-        )
-    )
-    monkeypatch.setattr(module, "NETLINK_SOCKETS", file)
+class Loaded(LoadedProtocols):
+    """A kernel with these protocols."""
+
+    def __init__(self, *protocols: int) -> None:
+        """Open no list."""
+        self._protocols = protocols
+
+    def has(self, protocol: int) -> bool:
+        """Whether it is one of them."""
+        return protocol in self._protocols
 
 
-@pytest.mark.parametrize(
-    "sockets",
-    [[], ["16  0          00000000"], ["6   4711       00000001", "0   6          00000000"]],
-)
-def test_module_of_ipsec_is_not_loaded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sockets: list[str]
-) -> None:
-    list_sockets(monkeypatch, tmp_path, *sockets)
+def test_module_of_ipsec_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "open_socket", lambda _: pytest.fail("loads the module"))
 
-    assert module.open_ipsec() is None
-
-    monkeypatch.setattr(module, "NETLINK_SOCKETS", tmp_path / "absent")
-    assert module.open_ipsec() is None
+    assert module.open_ipsec(Loaded(0, NETLINK_GENERIC)) is None
 
 
 @pytest.mark.parametrize("code", [EPROTONOSUPPORT, EBADMSG])
 def test_kernel_without_ipsec_has_no_socket_for_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
+    monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    list_sockets(monkeypatch, tmp_path, "6   0          00000000")
-
     def refuse(protocol: int) -> None:
         assert protocol == module.NETLINK_XFRM
         raise KernelError("open netlink socket", code)
@@ -213,7 +201,7 @@ def test_kernel_without_ipsec_has_no_socket_for_it(
     monkeypatch.setattr(module, "open_socket", refuse)
 
     with pytest.raises(KernelError) if code == EBADMSG else nullcontext():
-        assert module.open_ipsec() is None
+        assert module.open_ipsec(Loaded(module.NETLINK_XFRM)) is None
 
 
 @pytest.mark.parametrize("endpoint", [sockaddr("192.0.2.9")[:7], sockaddr("fe80::9")[:27], b"\2"])
