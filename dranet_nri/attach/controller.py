@@ -26,6 +26,7 @@ from dranet_nri.attach.checks.conflicts import (
 from dranet_nri.attach.child import OrphanSchedule, remove_orphans
 from dranet_nri.attach.desired import devices_to_attach
 from dranet_nri.attach.execution.executor import PlanExecutor
+from dranet_nri.attach.execution.restorer import Applied
 from dranet_nri.attach.execution.watchdog import HUNG_S, Watchdog
 from dranet_nri.attach.locks import DeviceLocks, LongWait
 from dranet_nri.attach.metrics import PluginMetrics
@@ -236,7 +237,7 @@ class AttachController:
                 continue
             if _has_its_devices(record, claim) and record.sandbox_id == pod.sandbox_id:
                 continue
-            record = await self._detach_locked(record)
+            record = await self._detach_locked(record, None)
             if record.is_unrestored:
                 raise NotRestoredError(
                     f"claim {claim.claim}: its devices are not restored yet from the pod's"
@@ -259,8 +260,11 @@ class AttachController:
 
     # ------------------------------------------------------------------- detach
 
-    async def detach(self, attachment: Attachment) -> None:
-        """Restore one claim's devices, unless another job attached them meanwhile."""
+    async def detach(self, attachment: Attachment, applied: Applied | None = None) -> None:
+        """Restore one claim's devices, unless another job attached them meanwhile.
+
+        See PlanExecutor.detach for `applied`; it is called from another thread.
+        """
         async with self.locks.of(device.device.name for device in attachment.devices):
             current = self.attachments.get(attachment.claim.uid)
             if current is None or current.sandbox_id != attachment.sandbox_id:
@@ -270,12 +274,12 @@ class AttachController:
             )
             if current.phase is not Phase.RESTORED and not attached_since:
                 with self.gate.fs.freed_later():
-                    await self._detach_locked(current)
+                    await self._detach_locked(current, applied)
 
-    async def _detach_locked(self, attachment: Attachment) -> Attachment:
+    async def _detach_locked(self, attachment: Attachment, applied: Applied | None) -> Attachment:
         close_error = self.gate.try_close(attachment.claim.uid)
         netns_exists = self.kernel.hold(attachment.netns)
-        work = partial(self.executor.detach, attachment, netns_exists=netns_exists)
+        work = partial(self.executor.detach, attachment, applied, netns_exists=netns_exists)
         try:
             record = await self.metrics.work.detaching(self.watchdog.run(work, (attachment,)))
         finally:  # also if the result could not be recorded

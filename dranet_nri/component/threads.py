@@ -176,6 +176,17 @@ async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = No
         timer.cancel()
 
 
+def soon_on_this_loop(work: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that a thread calls to schedule work on the running event loop."""
+    loop = asyncio.get_running_loop()
+
+    def schedule() -> None:
+        with suppress(RuntimeError):  # the loop is closed: the process ends
+            loop.call_soon_threadsafe(work)
+
+    return schedule
+
+
 async def in_thread_to_the_end(work: Callable[[], T]) -> T:
     """Run work on a thread; a cancellation takes effect only when the work is complete."""
     _, job = _start(work)

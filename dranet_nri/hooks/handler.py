@@ -23,9 +23,10 @@ from dranet_nri.attach.sandboxes import ENDED, has_ended
 from dranet_nri.cdi.edits import edits, merged_edits, rdma_warnings
 from dranet_nri.cdi.names import mounted_claims, requests_of
 from dranet_nri.component.log import trace_of
+from dranet_nri.component.threads import soon_on_this_loop
 from dranet_nri.hooks.admission import check_attached, check_current_sandbox, claims_of_container
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
-from dranet_nri.nri.stub import Outcome
+from dranet_nri.nri.stub import Answer, Outcome
 from dranet_nri.plan.refusals import described
 
 MAX_REJECTIONS: Final = 3
@@ -104,25 +105,40 @@ class HookHandler:
         else:
             del self.rejections[pod.uid]
 
-    async def stop_pod_sandbox(self, pod: Pod) -> None:
-        """Restore the sandbox's devices on the host. The reconciler retries failures soon."""
+    async def stop_pod_sandbox(self, pod: Pod, answer: Answer = lambda: None) -> None:
+        """Restore the sandbox's devices on the host. The reconciler retries failures soon.
+
+        The answer is given once the kernel has accepted all operations. Verification and record
+        follow: the record DETACHING has the device until then, also after a crash.
+        """
         self.attacher.live.remove(pod.sandbox_id)
         await self.attacher.wait_idle(pod.sandbox_id)
         attached = self._attached_to(pod.sandbox_id)
+        unapplied = {attachment.claim.uid for attachment in attached}
+
+        def applied(claim_uid: str) -> None:
+            unapplied.discard(claim_uid)
+            if not unapplied:
+                answer()
+
         await self.reconciler.run_repairs(
             Repair(
                 "detach failed",
                 RepairSubject.of(attachment),
-                partial(self.attacher.detach, attachment),
+                partial(
+                    self.attacher.detach,
+                    attachment,
+                    soon_on_this_loop(partial(applied, attachment.claim.uid)),
+                ),
             )
             for attachment in attached
         )
         if self._attached_to(pod.sandbox_id) or (attached and self.reconciler.pending()):
             self.attacher.wake()  # another pod may wait for a restored device
 
-    async def remove_pod_sandbox(self, pod: Pod) -> None:
+    async def remove_pod_sandbox(self, pod: Pod, answer: Answer = lambda: None) -> None:
         """Act as stop_pod_sandbox: a removal may arrive without a stop."""
-        await self.stop_pod_sandbox(pod)
+        await self.stop_pod_sandbox(pod, answer)
 
     async def create_container(self, pod: Pod, container: Container, deadline: float) -> Edits:  # noqa: ARG002 - as above
         """Return the container's edits; attach the pod's NICs before, if that is pending.

@@ -27,6 +27,7 @@ from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.session import NetlinkSession
 from dranet_nri.model import Ns, Pod
+from dranet_nri.nri.stub import Answer
 
 FAULTS: Final = Path("/run/faults")
 HELD: Final = Path("/run/held")
@@ -71,10 +72,10 @@ def install_faults() -> None:
         block_on_fault(what)
         return plain(session, ns, what)
 
-    async def stopped(plugin: HookHandler, pod: Pod) -> None:
+    async def stopped(plugin: HookHandler, pod: Pod, answer: Answer) -> None:
         """Meet the faults before the hook."""
         await asyncio.to_thread(block_on_fault, f"hook StopPodSandbox {pod}")
-        await stop(plugin, pod)
+        await stop(plugin, pod, answer)
 
     NetlinkSession._namespace = space  # type: ignore[method-assign, assignment]
     HookHandler.stop_pod_sandbox = stopped  # type: ignore[method-assign, assignment]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from dranet_nri.model import Container, Edits, Pod
-from dranet_nri.nri.stub import Handler
+from dranet_nri.nri.stub import Answer, Handler
 
 Key = tuple[str, str]  # hook, sandbox id
 
@@ -16,6 +16,7 @@ class RecordingHandler:
         log: "run s1" when RunPodSandbox of s1 starts, "run s1 done" when it ends,
             "run s1 cancelled" when it is cancelled.
         unclaimed: sandbox ids that is_unclaimed says yes to.
+        answered_early: sandbox ids whose StopPodSandbox is answered when it starts.
         unrefusable: sandbox ids that may_refuse says no to.
         errors: what a hook raises in its end.
         edits: what every container gets.
@@ -27,6 +28,7 @@ class RecordingHandler:
         """Do nothing and succeed."""
         self.log: list[str] = []
         self.unclaimed: set[str] = set()
+        self.answered_early: set[str] = set()
         self.unrefusable: set[str] = set()
         self.errors: dict[Key, Exception] = {}
         self.edits = Edits()
@@ -66,11 +68,13 @@ class RecordingHandler:
         self.deadlines["run", pod.sandbox_id] = deadline
         await self._record("run", pod.sandbox_id)
 
-    async def stop_pod_sandbox(self, pod: Pod) -> None:
-        """Record."""
+    async def stop_pod_sandbox(self, pod: Pod, answer: Answer) -> None:
+        """Record; answer before that if the test wants it."""
+        if pod.sandbox_id in self.answered_early:
+            answer()
         await self._record("stop", pod.sandbox_id)
 
-    async def remove_pod_sandbox(self, pod: Pod) -> None:
+    async def remove_pod_sandbox(self, pod: Pod, answer: Answer) -> None:
         """Record."""
         await self._record("remove", pod.sandbox_id)
 

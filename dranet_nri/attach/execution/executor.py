@@ -19,7 +19,7 @@ from dranet_nri.attach.checks.guard import PublishGuard
 from dranet_nri.attach.checks.verify import verify_attached
 from dranet_nri.attach.desired import DesiredDevice, carried_over, devices_to_attach, resolve
 from dranet_nri.attach.execution.addressing import AddressWait, with_addresses
-from dranet_nri.attach.execution.restorer import Restorer
+from dranet_nri.attach.execution.restorer import Applied, Restorer
 from dranet_nri.attach.execution.steps import AttachRun, all_ops, late_ops
 from dranet_nri.attach.leases import with_leases
 from dranet_nri.attach.rdma import RdmaOptions
@@ -287,11 +287,19 @@ class PlanExecutor:
 
     # ----------------------------------------------------------------------- detach
 
-    def detach(self, attachment: Attachment, *, netns_exists: bool) -> Attachment:
+    def detach(
+        self,
+        attachment: Attachment,
+        applied: Applied | None = None,
+        *,
+        netns_exists: bool,
+    ) -> Attachment:
         """Restore the claim's devices on the host.
 
         Args:
             attachment: the claim's record.
+            applied: called once the kernel has accepted all operations; verification and record
+                follow.
             netns_exists: whether its namespace is referenced; False if it is gone, so that the
                 kernel returns hardware and destroys virtual devices.
 
@@ -314,7 +322,7 @@ class PlanExecutor:
                 [RestoreResult(restored=False, text=described(error))],
             )
         with closing(session):
-            results = self._restorer.all(session, attachment, netns_exists=netns_exists)
+            results = self._restorer.all(session, attachment, applied, netns_exists=netns_exists)
         devices = tuple(
             replace(device, restored=result.restored)
             for device, result in zip(attachment.devices, results, strict=True)

@@ -26,6 +26,7 @@ from dranet_nri.plan.retry import RestoreResult, has_tries_left, verify_restored
 MAX_INCOMPLETE_PLANS: Final = 2  # of one restore, see plan.planner.is_incomplete
 
 T = TypeVar("T")
+Applied = Callable[[], None]
 Refused = list[tuple[Op, KernelError]]
 
 
@@ -40,17 +41,30 @@ class Restorer:
     boot: Callable[[], int]
 
     def all(
-        self, session: Session, attachment: Attachment, *, netns_exists: bool
+        self,
+        session: Session,
+        attachment: Attachment,
+        applied: Applied | None,
+        *,
+        netns_exists: bool,
     ) -> list[RestoreResult]:
         """Restore the devices in reverse order, then verify them.
 
         The error of a device does not stop the others.
+
+        Args:
+            session: session of the pod.
+            attachment: the claim's record.
+            applied: called before the verification if the kernel accepted all operations.
+            netns_exists: see PlanExecutor.detach.
         """
         devices, tries_left = attachment.devices, has_tries_left(attachment.failure)
         runs = [
             _result_of(device, partial(self._run_plans, session, device))
             for device in reversed(devices)
         ]
+        if applied and not any(_has_failed(run) for run in runs):
+            applied()
         verify = partial(self._verify, session, netns_exists=netns_exists, tries_left=tries_left)
         return [
             run
@@ -117,6 +131,10 @@ class Restorer:
                     if _sets_host_name(op):
                         break
         return failed
+
+
+def _has_failed(run: Refused | RestoreResult) -> bool:
+    return not run.restored if isinstance(run, RestoreResult) else bool(run)
 
 
 def _sets_host_name(op: Op) -> bool:

@@ -3,6 +3,7 @@
 from dranet_nri.nri.stub.connection import Connection
 from dranet_nri.nri.stub.endpoint import Endpoint, endpoint_from_environ
 from dranet_nri.nri.stub.handler import (
+    Answer,
     ConnectionStatus,
     Disconnected,
     Handler,
@@ -15,6 +16,7 @@ from dranet_nri.nri.stub.handler import (
 )
 
 __all__ = [
+    "Answer",
     "Connection",
     "ConnectionStatus",
     "Disconnected",

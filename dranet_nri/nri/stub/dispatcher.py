@@ -7,6 +7,7 @@ Rules:
 3. At the deadline RunPodSandbox, StopPodSandbox and RemovePodSandbox are answered with success
    and continue; CreateContainer is answered with an error and cancelled, because a container must
    not start without its devices.
+   A handler may answer StopPodSandbox and RemovePodSandbox before it ends.
 4. A stopping plugin refuses unfinished calls if the handler permits it; the others are answered
    with success.
 """
@@ -14,6 +15,7 @@ Rules:
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, assert_never
 
 from dranet_nri.model import Container, Edits
@@ -219,9 +221,9 @@ class Dispatcher:
             case PodEvent(PodEventKind.RUN, pod):
                 await self._handler.run_pod_sandbox(pod, hook.deadline)
             case PodEvent(PodEventKind.STOP, pod):
-                await self._handler.stop_pod_sandbox(pod)
+                await self._handler.stop_pod_sandbox(pod, partial(hook.reply, None))
             case PodEvent(PodEventKind.REMOVE, pod):
-                await self._handler.remove_pod_sandbox(pod)
+                await self._handler.remove_pod_sandbox(pod, partial(hook.reply, None))
         return None
 
     def _fail(self, hook: _Hook, error: Exception) -> None:

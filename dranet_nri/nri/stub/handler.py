@@ -9,6 +9,8 @@ from typing import Literal, Protocol
 
 from dranet_nri.model import Container, Edits, Pod
 
+Answer = Callable[[], None]
+
 
 class Handler(Protocol):
     """Handles the hooks.
@@ -51,11 +53,15 @@ class Handler(Protocol):
         queue counts.
         """
 
-    async def stop_pod_sandbox(self, pod: Pod) -> None:
-        """Detach. At the deadline it succeeds and continues. pod.netns_path may be empty."""
+    async def stop_pod_sandbox(self, pod: Pod, answer: Answer) -> None:
+        """Detach. At the deadline it succeeds and continues. pod.netns_path may be empty.
 
-    async def remove_pod_sandbox(self, pod: Pod) -> None:
-        """Forget the sandbox. At the deadline it succeeds and continues."""
+        `answer` answers with success before the return; later hooks of the sandbox wait for the
+        return.
+        """
+
+    async def remove_pod_sandbox(self, pod: Pod, answer: Answer) -> None:
+        """Forget the sandbox. At the deadline it succeeds and continues. `answer` as above."""
 
     async def create_container(self, pod: Pod, container: Container, deadline: float) -> Edits:
         """Return the container's edits. At the deadline it is answered with an error."""

@@ -9,6 +9,7 @@ import pytest
 
 from dranet_nri import cli
 from dranet_nri.attach.execution.executor import PlanExecutor
+from dranet_nri.attach.execution.restorer import Applied
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import DETACH_FAILED, GATE_CLOSED, Allocation, Attachment, Phase
@@ -27,9 +28,11 @@ class WatchingExecutor(PlanExecutor):
         self._node = node
         self._claim = claim
 
-    def detach(self, attachment: Attachment, *, netns_exists: bool) -> Attachment:
+    def detach(
+        self, attachment: Attachment, applied: Applied | None = None, *, netns_exists: bool
+    ) -> Attachment:
         self.open.append(self._node.gate_open(self._claim))
-        return super().detach(attachment, netns_exists=netns_exists)
+        return super().detach(attachment, applied, netns_exists=netns_exists)
 
 
 def test_gate_is_closed_before_the_nic_leaves_its_pod(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.attach.execution.executor import PlanExecutor
+from dranet_nri.attach.execution.restorer import Applied
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.model import Allocation, Attachment, ObjectRef, Phase, Pod
 from dranet_nri.plan.ops import AddAddress
@@ -29,11 +30,13 @@ class HangingRestore(PlanExecutor):
         super().__init__(node.kernel, node.attachments, node.clock, RdmaOptions())
         self.go = threading.Event()
 
-    def detach(self, attachment: Attachment, *, netns_exists: bool) -> Attachment:
+    def detach(
+        self, attachment: Attachment, applied: Applied | None = None, *, netns_exists: bool
+    ) -> Attachment:
         """Wait, if it is the old one's."""
         if attachment.claim.uid == OLD:
             assert self.go.wait(30)
-        return super().detach(attachment, netns_exists=netns_exists)
+        return super().detach(attachment, applied, netns_exists=netns_exists)
 
 
 def web(node: Node, sandbox: str) -> Pod:

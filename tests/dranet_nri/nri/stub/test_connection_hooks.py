@@ -95,6 +95,27 @@ def test_case_44_hook_waits_for_an_earlier_one_that_was_already_answered(tmp_pat
     finish(scenario())
 
 
+def test_hook_that_answers_before_its_end_is_answered_once_and_delays_the_next(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as (plugin, runtime):
+            plugin.handler.answered_early.add("s1")
+            release = plugin.handler.hold("stop", "s1")
+            stop = event(runtime, STOP, "s1")
+            assert await runtime.answer(stop) == TtrpcResponse(stop, b"")
+
+            remove = event(runtime, REMOVE, "s1")
+            early = await answered(runtime)
+            release()
+            await runtime.answer(remove)
+
+            assert remove not in early
+            assert plugin.handler.log == ["stop s1", "stop s1 done", "remove s1", "remove s1 done"]
+
+    finish(scenario())
+
+
 def test_case_44_order_holds_across_a_lost_connection(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with (
