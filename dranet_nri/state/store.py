@@ -1,8 +1,8 @@
 """Record store: a directory of records, written by the one process that owns it.
 
 Rules:
-1. The shim writes allocations, the plugin attachments. A lock file serializes the processes of one
-   owner (the shim and its commands).
+1. The shim writes allocations, the plugin attachments. A lock file serializes the shim and its
+   commands. The plugin needs none: PluginLock admits one process, and its commands only read.
 2. An unusable record is never overwritten, reset or deleted. A corrupt one is moved to
    `quarantine/` under a unique name. One of another version stays, and put is refused. The sole
    writer of a directory then writes its copy in memory again, also if the file was removed.
@@ -12,6 +12,7 @@ Rules:
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -63,7 +64,12 @@ class RecordStore(RecordReader[R], Generic[R]):
         self.quarantined: dict[str, Path] = {}
         self._encode = encode
         self._fs = fs
-        self._lock = OperationLock(directory / _LOCK, partial(_create, fs, directory))
+        create = partial(_create, fs, directory)
+        self._lock = (
+            _Existing(directory, create)
+            if self.sole_writer
+            else OperationLock(directory / _LOCK, create)
+        )
         with self._lock:
             remove_staged(fs, directory)
         super().__init__(directory, decode, owner=os.geteuid())
@@ -140,6 +146,21 @@ class RecordStore(RecordReader[R], Generic[R]):
         self.quarantined[key] = target
         self._fs.sync_directory(quarantine)
         self._fs.sync_directory(self._directory)
+
+
+@dataclass(frozen=True, slots=True)
+class _Existing:
+    """In place of a lock: creates the directory if it is missing."""
+
+    directory: Path
+    create: Callable[[], None]
+
+    def __enter__(self) -> None:
+        if not self.directory.is_dir():
+            self.create()
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 def _create(fs: FileSystem, directory: Path) -> None:

@@ -309,3 +309,13 @@ def test_written_bytes_are_those_of_the_encoder(store: AllocationStore, director
     store.put(ALLOCATION)
 
     assert (directory / NAME).read_bytes() == encode_allocation(ALLOCATION)
+
+
+def test_sole_writer_has_no_lock_file(tmp_path: Path) -> None:
+    """Its events would wake the readers of each record twice more."""
+    with AttachmentStore(tmp_path / "attachments") as attachments:
+        attachments.put(attachment_of("a"))
+        attachments.put(attachment_of("b"))
+        attachments.remove("b")
+
+    assert [path.name for path in (tmp_path / "attachments").iterdir()] == ["a.json"]
