@@ -109,7 +109,7 @@ class HookHandler:
         """Restore the sandbox's devices on the host. The reconciler retries failures soon.
 
         The answer is given once the kernel has accepted all operations. Verification and record
-        follow: the record DETACHING has the device until then, also after a crash.
+        follow: until then the record has the device, also after a crash, and no other pod gets it.
         """
         self.attacher.live.remove(pod.sandbox_id)
         await self.attacher.wait_idle(pod.sandbox_id)

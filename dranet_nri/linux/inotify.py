@@ -32,7 +32,6 @@ IN_IGNORED: Final = 0x00008000
 IN_ONLYDIR: Final = 0x01000000
 
 _CONTENT: Final = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE
-_REMOVED: Final = IN_DELETE | IN_MOVED_FROM
 _GONE: Final = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED
 _EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the padded name
 _BUFFER: Final = 64 << 10  # bytes per read
@@ -58,7 +57,8 @@ class ChangedFiles:
 
     Attributes:
         names: entries that were created, removed or changed.
-        removed: those of them that do not exist, by their last event.
+        removed: those of them whose last event is their removal. A name that was moved is not among
+            them: in an exchange of two files, that event can be its last one.
         everything: events were lost, or the directory was replaced.
     """
 
@@ -140,7 +140,7 @@ class Watch:
                 elif self.directory is None or event.mask & _GONE:
                     self._armed = False
                 else:
-                    removed[event.name] = bool(event.mask & _REMOVED)
+                    removed[event.name] = bool(event.mask & IN_DELETE)
             if len(data) <= _BUFFER - _MAX_EVENT:
                 break  # the queue was empty then
         else:

@@ -1,4 +1,4 @@
-"""File locks between processes: one plugin per node, one write at a time per directory.
+"""File locks between processes: one plugin per node, one write of allocations at a time.
 
 A flock belongs to the open file: the kernel releases it when its process ends.
 """

@@ -14,7 +14,7 @@ Rules:
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from errno import ELOOP, ENOENT, ENOTDIR
+from errno import EMFILE, ENFILE, ENOENT, ENOMEM
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -285,19 +285,19 @@ class RecordReader(Generic[R]):
     # ------------------------------------------------------------------- quarantine
 
     def _open_quarantine(self) -> int | None:
-        """Open the directory; None if it is absent, or not a directory.
+        """Open the directory; None if it is absent or unusable.
 
         Raises:
-            OSError: it cannot be opened now.
+            OSError: the process or the node has too few resources now.
         """
         if self._watch.directory is None or not self._may_have_quarantine:
             return None
         try:
             return os.open(QUARANTINE, _OPEN_DIRECTORY, dir_fd=self._watch.directory)
         except OSError as error:
-            if error.errno not in {ENOENT, ENOTDIR, ELOOP}:
+            if error.errno in {EMFILE, ENFILE, ENOMEM}:
                 raise
-            self._may_have_quarantine = False
+            self._may_have_quarantine = error.errno != ENOENT
             return None
 
     def _quarantined_names(self) -> list[str]:

@@ -139,7 +139,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         quarantine = self._directory / QUARANTINE
         quarantine.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
         self._may_have_quarantine = True
-        # No other process creates files here: this one owns the lock.
+        # No other process creates files here: one at a time writes.
         free = (quarantine / f"{name_of(key)}.{number}" for number in count(1))
         target = next(path for path in free if not os.path.lexists(path))
         self._fs.replace(self._directory / name_of(key), target)

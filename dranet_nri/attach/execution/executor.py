@@ -298,8 +298,7 @@ class PlanExecutor:
 
         Args:
             attachment: the claim's record.
-            applied: called once the kernel has accepted all operations; verification and record
-                follow.
+            applied: called before verification and record, unless an operation was refused.
             netns_exists: whether its namespace is referenced; False if it is gone, so that the
                 kernel returns hardware and destroys virtual devices.
 

@@ -55,7 +55,7 @@ class Restorer:
         Args:
             session: session of the pod.
             attachment: the claim's record.
-            applied: called before the verification if the kernel accepted all operations.
+            applied: called before the verification, unless an operation was refused.
             netns_exists: see PlanExecutor.detach.
         """
         devices, tries_left = attachment.devices, has_tries_left(attachment.failure)

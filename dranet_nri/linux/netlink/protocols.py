@@ -1,6 +1,10 @@
 """Netlink protocols that the kernel has loaded, as one network namespace lists them.
 
-The file stays open, because a lookup in procfs delays the move of a device; see DeferredFileSystem.
+Rules:
+1. The file stays open. Its close would free an inode and a directory entry by RCU, for which the
+   move of a device waits; see DeferredFileSystem.
+2. A protocol that was loaded once counts as loaded. The list can lack one while other processes
+   open sockets, so its absence is never remembered.
 """
 
 import os
@@ -26,10 +30,14 @@ class LoadedProtocols:
             self._file = None
         else:
             finalize(self, os.close, self._file)
+        self._loaded: set[bytes] = set()
 
     def has(self, protocol: int) -> bool:
         """Whether the kernel has a socket of the protocol (NETLINK_*, linux/netlink.h)."""
-        return b"%d" % protocol in _OF_KERNEL.findall(self._text())
+        wanted = b"%d" % protocol
+        if wanted not in self._loaded:
+            self._loaded.update(_OF_KERNEL.findall(self._text()))
+        return wanted in self._loaded
 
     def _text(self) -> bytes:
         if self._file is None:

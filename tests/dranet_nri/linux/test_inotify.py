@@ -280,4 +280,4 @@ def test_last_event_of_a_name_decides_whether_it_is_removed(tmp_path: Path) -> N
     observed.close()
 
     assert changes.names == {"deleted", "renamed", "new", "created again"}
-    assert changes.removed == {"deleted", "renamed"}
+    assert changes.removed == {"deleted"}

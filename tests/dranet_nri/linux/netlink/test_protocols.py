@@ -42,13 +42,17 @@ def test_socket_of_a_process_is_not_the_kernels(
     assert not listed.has(6)
 
 
-def test_list_is_read_again_at_each_query(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_protocol_is_looked_for_until_it_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     listed = loaded(monkeypatch, tmp_path)
     assert not listed.has(6)
 
     with (tmp_path / "netlink").open("a") as file:
         file.write(LINE.format("6   0         "))
+    assert listed.has(6)
 
+    (tmp_path / "netlink").write_text(TITLES)
     assert listed.has(6)
 
 
