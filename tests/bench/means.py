@@ -27,7 +27,7 @@ from dranet_nri.component.threads import in_thread
 from tests.bench.drivers import ACCOUNT, SERVICE
 from tests.bench.kube_api import CLAIMS, PODS, PORT
 
-DURABLE_ROOT: Final = "/run"  # as the shim's records
+DURABLE_ROOT: Final = "/run"  # as the records of the shim in the benchmark
 RECORD: Final = b"x" * 1024
 
 
