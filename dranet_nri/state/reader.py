@@ -223,7 +223,7 @@ class RecordReader(Generic[R]):
             try:
                 found = self._load_quarantined(key)
             except OSError as cause:
-                found = self._unread_record(key, name, cause)
+                found = self._unread_record(key, "", name, cause)
         self._index(key, found)
 
     def _all_keys(self) -> set[str]:
@@ -262,15 +262,15 @@ class RecordReader(Generic[R]):
         except StateError as cause:
             return self._broken_record(key, below + name, cause, data)
         except OSError as cause:
-            return self._unread_record(key, below + name, cause)
+            return self._unread_record(key, below, name, cause)
         if record.claim.uid != key:
             wrong = StateCorruptError(f"{name}: has the record of claim {record.claim.uid}")
             return CorruptRecord(below + name, wrong, record.pod.uid)
         return record
 
-    def _unread_record(self, key: str, name: str, cause: OSError) -> CorruptRecord:
+    def _unread_record(self, key: str, below: str, name: str, cause: OSError) -> CorruptRecord:
         error = StateError(f"{name}: cannot be read: {cause.strerror}")
-        return replace(self._broken_record(key, name, error, b""), unread=True)
+        return replace(self._broken_record(key, below + name, error, b""), unread=True)
 
     def _broken_record(self, key: str, name: str, error: StateError, data: bytes) -> CorruptRecord:
         record = self._records.get(key)
