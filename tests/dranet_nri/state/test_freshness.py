@@ -67,6 +67,23 @@ def test_removed_record_is_not_looked_up(
     assert failed == []
 
 
+def test_quarantine_without_access_hides_no_record(
+    store: AllocationStore, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(ALLOCATION)
+    real_open = os.open
+
+    def opened(path: str, *arguments: int, **named: int) -> int:
+        if path == "quarantine":
+            raise PermissionError(13, "Permission denied", path)
+        return real_open(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", opened)
+
+    with AllocationReader(directory, owner=ME) as started:
+        assert started.records() == (ALLOCATION,)
+
+
 def test_record_that_is_created_again_is_read(
     store: AllocationStore, reader: AllocationReader
 ) -> None:

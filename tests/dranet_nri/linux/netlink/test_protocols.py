@@ -45,7 +45,8 @@ def test_socket_of_a_process_is_not_the_kernels(
 def test_protocol_is_looked_for_until_it_is_loaded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    listed = loaded(monkeypatch, tmp_path)
+    listed = loaded(monkeypatch, tmp_path, "0   0         ")
+    assert listed.has(0)
     assert not listed.has(6)
 
     with (tmp_path / "netlink").open("a") as file:
