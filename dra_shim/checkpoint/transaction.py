@@ -7,10 +7,11 @@ Rules:
    it. The latter includes a device whose attach failed and could not be undone.
 """
 
+import asyncio
 import hashlib
 import signal
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Final, Self
 from dra_shim.checkpoint.usage import addresses_in_use, devices_in_use
 from dra_shim.pool import DeviceUsage
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.files import FileSystem
+from dranet_nri.component.files import DeferredFileSystem, FileSystem
 from dranet_nri.errors import FILE_REMEDIES, RefusedError
 from dranet_nri.model import Allocation, Device, ObjectRef
 from dranet_nri.state.corrupt import CorruptSummary, of_allocations
@@ -33,6 +34,7 @@ _LOCK: Final = ".lock"
 _BLOCKED_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 # 64 bits of the UID, so that a stale CDI spec of another claim never matches
 _NONCE_DIGITS: Final = 16
+FREED_S: Final = 0.08  # seconds; the readers of the records read a change after 0.1 s
 
 
 class UnwritableError(OSError):
@@ -79,7 +81,7 @@ class CheckpointTransaction:
                 changed records; then call `close`.
         """
         self._state = state
-        self._fs = fs
+        self._fs = fs or DeferredFileSystem()
         self._keep = keep
         make = partial(state.directory.mkdir, mode=0o755, parents=True, exist_ok=True)
         self._lock = OperationLock(state.directory / _LOCK, make)
@@ -116,6 +118,15 @@ class CheckpointTransaction:
         if not self._keep or isinstance(error, OSError):
             self.close()
         self._lock.__exit__(kind, error, trace)
+
+    def free_later(self) -> None:
+        """Free files that are created or replaced from now on after FREED_S.
+
+        The devices of the pod may move soon, see DeferredFileSystem. Called on the event loop.
+        """
+        freed = ExitStack()
+        freed.enter_context(self._fs.freed_later())
+        asyncio.get_running_loop().call_later(FREED_S, freed.close)
 
     def close(self) -> None:
         """Close directories that stayed open. Idempotent."""

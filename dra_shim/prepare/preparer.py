@@ -156,9 +156,8 @@ class Preparer:
         pods = SharedPods(self._sources.pods)
         attempts = {claim: _Attempt(self._sources.devices, pods) for claim in claims}
         unprepared = PrepareResult(error="was unprepared while it was being prepared")
-        return {
-            uid: answer or unprepared for uid, answer in (await self._all(attempts, most_s)).items()
-        }
+        answers = await self._all(attempts, most_s)
+        return {uid: answer or unprepared for uid, answer in answers.items()}
 
     @contextmanager
     def adopting(self) -> Iterator[None]:
@@ -335,6 +334,7 @@ class Preparer:
         inputs = transactions.RecordInputs(
             devices, conflicts, parameters, layers, adopted=attempt.adopts
         )
+        self._checkpoint.free_later()
         return await self._transact(
             lambda transaction: transactions.record(
                 transaction, claim, pod, use, inputs, self._settings

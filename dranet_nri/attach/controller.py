@@ -171,12 +171,13 @@ class AttachController:
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
         previous = self._records()
         try:
-            attached = await self.watchdog.run(
-                lambda: self.executor.attach(
-                    pod, netns, claims, previous, lambda: pod.sandbox_id in self.live
-                ),
-                tuple(_new_record(pod, netns, claim) for claim in claims),
-            )
+            with self.gate.fs.freed_later():
+                attached = await self.watchdog.run(
+                    lambda: self.executor.attach(
+                        pod, netns, claims, previous, lambda: pod.sandbox_id in self.live
+                    ),
+                    tuple(_new_record(pod, netns, claim) for claim in claims),
+                )
         except Exception:
             self.netns_refs.release_if_restored(netns)
             raise
@@ -219,11 +220,9 @@ class AttachController:
             devices=[_device_text(device) for device in attachment.devices],
         )
         for device in attachment.devices:
+            owner = {"pod": str(pod), "device": device.device.name}
             for warning in device.warnings:
-                name = device.device.name
-                self.log.warning(
-                    "attached with a warning", pod=str(pod), device=name, reason=warning
-                )
+                self.log.warning("attached with a warning", **owner, reason=warning)
 
     async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Restore devices of an older sandbox of the pod, or of an older allocation.

@@ -2,7 +2,8 @@
 
 Rules:
 1. A writer stages a hidden file beside the target and renames it. Readers skip names that
-   start with a dot; a staged name does not end in .json or .yaml.
+   start with a dot; a staged name does not end in .json or .yaml. A new file can be linked from a
+   complete file without a name (O_TMPFILE) instead.
 2. A target has one writer at a time.
 3. A reader checks the file that it opened, not the directory entry.
 4. Only a periodic file is overwritten in place, and only if the file system is full.
@@ -13,6 +14,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EACCES, EEXIST, ENOENT, ENOSYS, EOPNOTSUPP, EPERM
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -22,10 +24,14 @@ from dranet_nri.errors import StateCorruptError
 STAGED_SUFFIX: Final = ".new"
 RECORD_MODE: Final = 0o640
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAMELESS: Final = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
+# The path exists; the file system has no files without a name, or no links; procfs is absent; or a
+# security module refuses.
+_CANNOT_CREATE: Final = frozenset({EEXIST, EOPNOTSUPP, ENOSYS, ENOENT, EPERM, EACCES})
 _OVERWRITE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_MAX_REMOVED: Final = 64  # descriptors, if a restore does not end
+_MAX_KEPT: Final = 64  # descriptors, if a restore does not end
 _REPLACED_TRIES: Final = 100  # a writer would have to rename between open and fstat each time
 
 
@@ -43,6 +49,25 @@ class FileSystem:
             _write(file, data)
             if durable:
                 os.fsync(descriptor)
+
+    def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        """Create path, which must not exist, with all of data and mode at once; see write.
+
+        Raises:
+            OSError: the path exists, or the write failed; an errno in _CANNOT_CREATE: it may be
+                possible to write and rename a staged file.
+        """
+        descriptor = os.open(path.parent, _NAMELESS, mode)
+        try:
+            os.fchmod(descriptor, mode)
+            with os.fdopen(descriptor, "wb", buffering=0, closefd=False) as file:
+                _write(file, data)
+            if durable:
+                os.fsync(descriptor)
+            # With a directory, Python follows the link in procfs, as linkat(2) describes it.
+            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
+        finally:
+            self._release(descriptor)
 
     def overwrite(self, path: Path, data: bytes) -> None:
         """Overwrite the beginning of path, which must exist; readers may get half of it."""
@@ -70,20 +95,24 @@ class FileSystem:
         """Keep files that are replaced or removed meanwhile until the end, where supported."""
         yield
 
+    def _release(self, descriptor: int) -> None:
+        """Close the descriptor of a created file."""
+        os.close(descriptor)
+
 
 class DeferredFileSystem(FileSystem):
-    """File system that keeps replaced and removed files while a device is restored.
+    """File system that frees files and directory entries later, not while a device moves.
 
-    Freeing an inode queues an RCU callback. A device that moves to another network namespace soon
-    after would wait one more grace period for it (rcu_barrier in __dev_change_net_namespace,
-    net/core/dev.c). An open descriptor delays it. A lookup of an absent file on tmpfs or procfs
-    frees a directory entry in the same way, so hooks look up no absent file before a move.
-    Thread-safe.
+    Freeing an inode or a directory entry queues an RCU callback. A device that moves to another
+    network namespace up to 8 ms after would wait one more grace period for it, 4 ms (rcu_barrier in
+    __dev_change_net_namespace, net/core/dev.c). An open descriptor delays it. A lookup of an absent
+    file on tmpfs or procfs frees an entry in the same way, so hooks look up no absent file before a
+    move; and so does a rename to a new name, so a new file is linked, not renamed. Thread-safe.
     """
 
     def __init__(self) -> None:
         """Prepare."""
-        self._removed: list[int] = []
+        self._kept: list[int] = []
         self._users = 0
 
     def replace(self, source: Path, target: Path) -> None:
@@ -108,19 +137,21 @@ class DeferredFileSystem(FileSystem):
                 self._free()
 
     def _keep(self, path: Path) -> None:
-        if not self._users:
-            return
-        if len(self._removed) >= _MAX_REMOVED:
+        if self._users:
+            with suppress(OSError):  # it does not exist
+                self._release(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+
+    def _release(self, descriptor: int) -> None:
+        if len(self._kept) >= _MAX_KEPT:
             self._free()
-        with suppress(OSError):  # it does not exist
-            self._removed.append(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
-        if not self._users:  # another thread ended the restore meanwhile
+        self._kept.append(descriptor)
+        if not self._users:  # or another thread ended the restore meanwhile
             self._free()
 
     def _free(self) -> None:
-        while self._removed:
+        while self._kept:
             with suppress(IndexError):  # another thread frees, too
-                os.close(self._removed.pop())
+                os.close(self._kept.pop())
 
 
 def _write(file: FileIO, data: bytes) -> None:
@@ -130,26 +161,45 @@ def _write(file: FileIO, data: bytes) -> None:
 
 
 def save(
-    fs: FileSystem, path: Path, data: bytes, *, durable: bool = True, mode: int = RECORD_MODE
+    fs: FileSystem,
+    path: Path,
+    data: bytes,
+    *,
+    durable: bool = True,
+    mode: int = RECORD_MODE,
+    new: bool = False,
 ) -> None:
     """Write data to path atomically: path always has the old bytes or the new.
 
     Args:
         durable: survive a power loss after the return; pass False on tmpfs.
+        new: the path probably does not exist; then no file is freed.
 
     Raises:
         OSError: the write failed; path has either content, and no staged file is left.
     """
-    staged = path.with_name(f".{path.name}{STAGED_SUFFIX}")
-    try:
-        _stage(fs, staged, data, mode, durable=durable)
-        fs.replace(staged, path)
-    except BaseException:
-        with suppress(OSError):
-            fs.unlink(staged)
-        raise
+    if not (new and _created(fs, path, data, mode, durable=durable)):
+        staged = path.with_name(f".{path.name}{STAGED_SUFFIX}")
+        try:
+            _stage(fs, staged, data, mode, durable=durable)
+            fs.replace(staged, path)
+        except BaseException:
+            with suppress(OSError):
+                fs.unlink(staged)
+            raise
     if durable:
         fs.sync_directory(path.parent)
+
+
+def _created(fs: FileSystem, path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
+    """Create path; False if it exists or the node does not allow it."""
+    try:
+        fs.create(path, data, mode, durable=durable)
+    except OSError as error:
+        if error.errno in _CANNOT_CREATE:
+            return False
+        raise
+    return True
 
 
 def _stage(fs: FileSystem, staged: Path, data: bytes, mode: int, *, durable: bool) -> None:

@@ -88,7 +88,7 @@ class RecordStore(RecordReader[R], Generic[R]):
             self._read_changes()
             if self._is_in_place(key):
                 raise self._broken[key].error
-            save(self._fs, self._directory / name_of(key), data)
+            save(self._fs, self._directory / name_of(key), data, new=key not in self._records)
             self._index(key, record)
             self._read_changes(own=key)
 

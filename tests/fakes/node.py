@@ -80,11 +80,19 @@ class FullFs(FileSystem):
 
     def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
         """See Fs."""
+        self._fit(path)
+        super().write(path, data, mode, durable=durable)
+
+    def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        """See Fs."""
+        self._fit(path)
+        super().create(path, data, mode, durable=durable)
+
+    def _fit(self, path: Path) -> None:
         if self.room == 0:
             self.room = None if self.recovers else 0
             raise OSError(ENOSPC, "No space left on device", str(path))
         self.room = self.room and self.room - 1
-        super().write(path, data, mode, durable=durable)
 
 
 class PausedExecutor(PlanExecutor):

@@ -70,9 +70,9 @@ _TRANSACTIONS: Final = (
     Break(
         "a file is written where readers see it half written",
         "dranet_nri/component/files.py",
-        "        _stage(fs, staged, data, mode, durable=durable)\n"
-        "        fs.replace(staged, path)\n",
-        "        fs.unlink(path)\n        fs.write(path, data, mode, durable=durable)\n",
+        "            _stage(fs, staged, data, mode, durable=durable)\n"
+        "            fs.replace(staged, path)\n",
+        "            fs.unlink(path)\n            fs.write(path, data, mode, durable=durable)\n",
         "tests/dranet_nri/state/test_files.py::test_failed_save_leaves_the_old_or_the_new_file_and_nothing_else",
     ),
     Break(

@@ -1,9 +1,9 @@
 """Real plugin in a process that kills itself right after its n-th event.
 
 An event is whatever leaves a trace outside of the process: an operation on the kernel, done or
-refused; a record about to be written or removed; a file of a record or of the gate staged, renamed
-or removed. What happens between two events, only the process's memory knows, so that dying after
-each event once is dying everywhere.
+refused; a record about to be written or removed; a file of a record or of the gate created, staged,
+renamed or removed. What happens between two events, only the process's memory knows, so that dying
+after each event once is dying everywhere.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def _count_records(count_event: Callable[[str], None]) -> None:
 
 
 def _count_files(count_event: Callable[[str], None]) -> None:
-    plain_write, plain_replace, plain_unlink = (
+    plain_create, plain_write, plain_replace, plain_unlink = (
+        FileSystem.create,
         FileSystem.write,
         FileSystem.replace,
         FileSystem.unlink,
@@ -105,6 +106,10 @@ def _count_files(count_event: Callable[[str], None]) -> None:
     def count(what: str, path: Path) -> None:
         if not any(name in path.name for name in (heartbeat.NAME, METRICS)):
             count_event(f"{what} {path.parent.name}/{path.name}")
+
+    def create(fs: FileSystem, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        plain_create(fs, path, data, mode, durable=durable)
+        count("created", path)
 
     def write(fs: FileSystem, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
         plain_write(fs, path, data, mode, durable=durable)
@@ -124,6 +129,7 @@ def _count_files(count_event: Callable[[str], None]) -> None:
         plain_close(gate, claim_uid)
         count_event("closed the gate")
 
+    FileSystem.create = create  # type: ignore[method-assign, assignment]
     FileSystem.write = write  # type: ignore[method-assign, assignment]
     FileSystem.replace = replace  # type: ignore[method-assign, assignment]
     FileSystem.unlink = unlink  # type: ignore[method-assign, assignment]

@@ -70,16 +70,16 @@ def shares(
 
 
 class FailingFs(FileSystem):
-    """Fails every replacement after the first few."""
+    """Fails every new file after the first few."""
 
     def __init__(self, good: int) -> None:
         self.left = good
 
-    def replace(self, source: Path, target: Path) -> None:
+    def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
         self.left -= 1
         if self.left < 0:
             raise OSError(ENOSPC, "No space left on device")
-        super().replace(source, target)
+        super().create(path, data, mode, durable=durable)
 
 
 def names(state: StatePaths) -> set[str]:
@@ -162,6 +162,9 @@ def test_unwritable_state_directory_is_reported_with_the_remedy(
     write: Callable[[CheckpointTransaction], None],
 ) -> None:
     class RefusingFs(FileSystem):
+        def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+            raise error
+
         def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
             raise error
 
@@ -214,9 +217,9 @@ def test_changed_record_is_restored_when_a_later_record_fails(state: StatePaths)
 
 def test_signal_is_handled_after_all_records_are_written(state: StatePaths) -> None:
     class Interrupting(FileSystem):
-        def replace(self, source: Path, target: Path) -> None:
+        def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
             signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # gRPC has threads here
-            super().replace(source, target)
+            super().create(path, data, mode, durable=durable)
 
     with CheckpointTransaction(state, fs=Interrupting()) as transaction:
         with pytest.raises(KeyboardInterrupt):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.checkpoint.transaction import CheckpointTransaction
+from dra_shim.checkpoint.transaction import FREED_S, CheckpointTransaction
 from dra_shim.prepare import (
     ClaimPrepared,
     ClaimUnprepared,
@@ -28,6 +28,7 @@ from tests.dra_shim.prepare.prepare_bench import (
     Bench,
     give_to_another,
 )
+from tests.dranet_nri.state.directories import removed_and_open
 from tests.fakes.cluster import (
     POOL,
     Document,
@@ -66,6 +67,16 @@ def test_prepare_records_the_claim_and_returns_its_devices(bench: Bench) -> None
         )
     )
     assert bench.notices == [ClaimPrepared(claim, POD, gated=True)]
+
+
+def test_entry_of_a_new_record_is_freed_after_the_devices_may_have_moved(bench: Bench) -> None:
+    async def run() -> tuple[int, int]:
+        await bench.preparer.prepare([bench.cluster.add("one", "one", "nic-1")])
+        soon = removed_and_open(bench.state.allocations)
+        await asyncio.sleep(1.5 * FREED_S)
+        return soon, removed_and_open(bench.state.allocations)
+
+    assert asyncio.run(run()) == (1, 0)
 
 
 def test_lookup_after_opening_uses_no_transaction(

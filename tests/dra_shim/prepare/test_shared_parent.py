@@ -45,7 +45,7 @@ SHARE = 50 * 10**9
 PARAMETERS = {
     "interface": {"name": "net1", "type": "IPVLAN", "addresses": ["10.0.0.9-10.0.0.17/24"]}
 }
-CALLS = 3  # calls of a Prepare or Unprepare that change the file system: at most so many
+CALLS = 2  # calls of a Prepare or Unprepare that change the file system: at most so many
 
 
 class ParentCluster(FakeCluster):

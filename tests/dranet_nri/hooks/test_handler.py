@@ -59,13 +59,12 @@ def test_stopped_pod_leaves_the_host_restored_and_the_gate_closed(node: Node) ->
     assert not node.kernel.held
 
 
-def test_removed_files_are_kept_until_the_nic_is_restored(
+def test_files_are_not_freed_until_the_nic_has_moved(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Freeing them before the move would delay it."""
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    node.run_pod(pod)
     states: list[tuple[bool, bool]] = []
 
     @contextmanager
@@ -75,9 +74,11 @@ def test_removed_files_are_kept_until_the_nic_is_restored(
         states.append((node.gate_open(claim), node.is_on_host(1)))
 
     monkeypatch.setattr(FileSystem, "freed_later", freed_later)
+    node.run_pod(pod)
     node.stop_pod(pod)
 
-    assert states == [(True, False), (False, True)]
+    attach, detach = [(False, True), (False, False)], [(True, False), (False, True)]
+    assert states == [*attach, *detach]
 
 
 def test_record_is_removed_after_the_release_of_a_restored_claim(node: Node) -> None:

@@ -40,6 +40,13 @@ def open_descriptors() -> list[str]:
     return sorted(path.name for path in Path("/proc/self/fd").iterdir())
 
 
+def removed_and_open(directory: Path) -> int:
+    """Return the number of removed entries of the directory that this process has open."""
+    entries = Path("/proc/self/fd").iterdir()
+    links = (str(entry.readlink()) for entry in entries if entry.is_symlink())
+    return sum(link.startswith(str(directory)) and link.endswith(" (deleted)") for link in links)
+
+
 @contextmanager
 def unreadable(times: float = inf) -> Iterator[None]:
     """Let reads of records fail the given number of times."""

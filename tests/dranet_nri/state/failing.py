@@ -23,6 +23,10 @@ class FailingFs(FileSystem):
         if torn:
             raise OSError(errno.ENOSPC, "torn write")
 
+    def create(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        self._break_or_go_on()
+        super().create(path, data, mode, durable=durable)
+
     def replace(self, source: Path, target: Path) -> None:
         self._break_or_go_on()
         super().replace(source, target)

@@ -6,6 +6,7 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
+from errno import EACCES, EEXIST, ENOENT, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from dranet_nri.component.files import (
     save,
 )
 from dranet_nri.errors import StateCorruptError
+from tests.dranet_nri.state.directories import removed_and_open
 from tests.dranet_nri.state.failing import DeadFs, FailingFs
 
 
@@ -66,6 +68,24 @@ def test_save_after_a_crash_at_any_step_succeeds(tmp_path: Path) -> None:
     assert n == 4
 
 
+def test_failed_save_of_a_new_file_leaves_all_of_it_or_nothing(tmp_path: Path) -> None:
+    for kind in (FailingFs, DeadFs):
+        path = tmp_path / "claim.json"
+        for n in itertools.count(1):
+            path.unlink(missing_ok=True)
+            try:
+                save(kind(n), path, b"record", new=True)
+            except OSError:
+                assert names(tmp_path) == [path.name] * path.exists()
+                save(FileSystem(), path, b"record", new=True)
+                assert names(tmp_path) == [path.name]
+            else:
+                break
+
+        assert n == 3, "creation and sync failed in turn"
+        assert path.read_bytes() == b"record"
+
+
 def test_remove_can_be_repeated_after_any_failure(tmp_path: Path) -> None:
     path = tmp_path / "claim.json"
     for n in itertools.count(1):
@@ -82,8 +102,9 @@ def test_remove_can_be_repeated_after_any_failure(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("new", [False, True], ids=["renamed", "linked"])
 def test_durable_file_is_synced_before_its_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, new: bool
 ) -> None:
     path = tmp_path / "claim.json"
     real_fsync = os.fsync
@@ -96,7 +117,7 @@ def test_durable_file_is_synced_before_its_directory(
 
     monkeypatch.setattr("dranet_nri.component.files.os.fsync", note)
 
-    save(FileSystem(), path, b"data")
+    save(FileSystem(), path, b"data", new=new)
 
     assert steps == [(False, path.stat().st_ino), (True, tmp_path.stat().st_ino)]
 
@@ -115,13 +136,6 @@ def test_volatile_file_is_not_synced(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def removed_and_open(directory: Path) -> int:
-    """Return the number of removed files of the directory that this process has open."""
-    entries = Path("/proc/self/fd").iterdir()
-    links = (str(entry.readlink()) for entry in entries if entry.is_symlink())
-    return sum(link.startswith(str(directory)) and link.endswith(" (deleted)") for link in links)
-
-
 def test_deferred_file_system_frees_replaced_and_removed_files_later(tmp_path: Path) -> None:
     fs = DeferredFileSystem()
     save(fs, tmp_path / "claim.json", b"old record")
@@ -132,6 +146,67 @@ def test_deferred_file_system_frees_replaced_and_removed_files_later(tmp_path: P
 
         assert names(tmp_path) == []
         assert removed_and_open(tmp_path) == 2
+    assert removed_and_open(tmp_path) == 0
+
+
+def test_deferred_file_system_frees_the_entry_of_a_new_file_later(tmp_path: Path) -> None:
+    fs = DeferredFileSystem()
+    with fs.freed_later():
+        save(fs, tmp_path / "claim.json", b"record", new=True)
+
+        assert names(tmp_path) == ["claim.json"]
+        assert (tmp_path / "claim.json").stat().st_nlink == 1
+        assert removed_and_open(tmp_path) == 1, "the file had another entry, without a name"
+    assert removed_and_open(tmp_path) == 0
+    save(fs, tmp_path / "other.json", b"record", new=True)
+    assert removed_and_open(tmp_path) == 0
+
+
+@pytest.mark.parametrize("refused", [EEXIST, EOPNOTSUPP, ENOSYS, ENOENT, EPERM, EACCES])
+@pytest.mark.parametrize("call", ["open", "link"])
+def test_new_file_is_renamed_into_place_where_files_without_a_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, refused: int
+) -> None:
+    real_open = os.open
+
+    def refusing_open(path: Path, flags: int, *arguments: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(refused, "refused")
+        return real_open(path, flags, *arguments)
+
+    def refusing_link(*_: object, **__: object) -> None:
+        raise OSError(refused, "refused")
+
+    refusing = {"open": refusing_open, "link": refusing_link}
+    monkeypatch.setattr(f"dranet_nri.component.files.os.{call}", refusing[call])
+
+    save(FileSystem(), tmp_path / "claim.json", b"record", new=True)
+
+    assert (tmp_path / "claim.json").read_bytes() == b"record"
+    assert names(tmp_path) == ["claim.json"]
+    assert removed_and_open(tmp_path) == 0
+
+
+def test_new_file_replaces_one_that_exists(tmp_path: Path) -> None:
+    save(FileSystem(), tmp_path / "claim.json", b"old record", new=True)
+
+    save(FileSystem(), tmp_path / "claim.json", b"new record", new=True)
+
+    assert (tmp_path / "claim.json").read_bytes() == b"new record"
+
+
+def test_new_file_that_does_not_fit_is_an_error_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("dranet_nri.component.files.os.link", full)
+
+    with pytest.raises(OSError, match="No space left"):
+        save(FileSystem(), tmp_path / "claim.json", b"record", new=True)
+
+    assert names(tmp_path) == []
     assert removed_and_open(tmp_path) == 0
 
 
@@ -175,11 +250,12 @@ def test_deferred_file_system_has_a_limit_of_open_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o644])
-def test_file_mode_is_independent_of_the_umask(tmp_path: Path, mode: int) -> None:
+@pytest.mark.parametrize("new", [False, True], ids=["renamed", "linked"])
+def test_file_mode_is_independent_of_the_umask(tmp_path: Path, mode: int, *, new: bool) -> None:
     path = tmp_path / "claim.json"
     umask = os.umask(0o077)
     try:
-        save(FileSystem(), path, b"data", mode=mode)
+        save(FileSystem(), path, b"data", mode=mode, new=new)
     finally:
         os.umask(umask)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.component.files import DeferredFileSystem
 from dranet_nri.errors import (
     InvalidValueError,
 )
@@ -14,7 +15,13 @@ from dranet_nri.model import Phase
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 from dranet_nri.state.record import encode_allocation
 from dranet_nri.state.store import AllocationStore, AttachmentStore
-from tests.dranet_nri.state.directories import ME, NAME, open_descriptors, put_file
+from tests.dranet_nri.state.directories import (
+    ME,
+    NAME,
+    open_descriptors,
+    put_file,
+    removed_and_open,
+)
 from tests.dranet_nri.state.examples import (
     ALLOCATION,
     CLAIM_UID,
@@ -41,6 +48,18 @@ def test_reader_reads_the_records_of_the_store(
     assert reader.by_pod(POD_UID) == (ALLOCATION,)
     assert reader.records() == store.records() == (ALLOCATION,)
     assert not reader.broken
+
+
+def test_new_record_frees_no_directory_entry(directory: Path) -> None:
+    """A free entry delays the next move of a device, see DeferredFileSystem."""
+    files = DeferredFileSystem()
+    with AllocationStore(directory, fs=files) as store, files.freed_later():
+        store.put(ALLOCATION)
+        assert [path.name for path in directory.iterdir() if path.name != ".lock"] == [NAME]
+        assert removed_and_open(directory) == 1, "the entry without a name, still open"
+
+        store.put(ALLOCATION)
+        assert removed_and_open(directory) == 2, "the replaced file as well"
 
 
 def test_records_are_found_by_pod_in_the_order_of_claims(
