@@ -4,17 +4,32 @@ Numbers and structs are those of linux/if_link.h and linux/rtnetlink.h.
 """
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from errno import EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, ENOENT
 from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import LinkMessage
-from dranet_nri.linux.netlink.codec import Value, attribute, encode, octets
+from dranet_nri.linux.netlink.codec import Value, attribute, encode, octets, u32_attribute
 from dranet_nri.linux.netlink.links import (
     IFF_UP,
+    IFLA_ADDRESS,
+    IFLA_GRO_IPV4_MAX_SIZE,
+    IFLA_GRO_MAX_SIZE,
+    IFLA_GROUP,
+    IFLA_GSO_IPV4_MAX_SIZE,
+    IFLA_GSO_MAX_SIZE,
+    IFLA_IFALIAS,
+    IFLA_IFNAME,
+    IFLA_INFO_DATA,
+    IFLA_INFO_KIND,
     IFLA_IPOIB_MODE,
     IFLA_IPOIB_UMCAST,
+    IFLA_LINKINFO,
+    IFLA_MASTER,
+    IFLA_MTU,
+    IFLA_TXQLEN,
     IFLA_XDP,
     INFO,
     IPOIB_MODE_CONNECTED,
@@ -32,6 +47,7 @@ RTM_NEWLINK: Final = 16
 RTM_NEWLINKPROP: Final = 108
 RTM_DELLINKPROP: Final = 109
 NLM_F_EXCL_CREATE: Final = 0x600
+IFLA_NET_NS_FD: Final = 28
 NLA_F_NESTED: Final = 0x8000
 IFLA_XDP_FD, IFLA_XDP_FLAGS = 1, 3
 XDP_FLAGS: Final = {XdpMode.GENERIC: 2, XdpMode.NATIVE: 4, XdpMode.OFFLOADED: 8}  # XDP_FLAGS_*
@@ -47,43 +63,45 @@ def u16_attribute(kind: int, number: int) -> bytes:
     return attribute(kind, struct.pack("=H", number))
 
 
-def _ipoib_info(state: IpoibState | None) -> Value | None:
+def _ipoib_info(state: IpoibState | None) -> bytes | None:
     if state is None:
         return None
     mode = IPOIB_MODE_CONNECTED if state.connected else IPOIB_MODE_DATAGRAM
-    return link_info(
-        "ipoib",
-        u16_attribute(IFLA_IPOIB_MODE, mode),
-        u16_attribute(IFLA_IPOIB_UMCAST, int(state.umcast)),
-    )
+    data = u16_attribute(IFLA_IPOIB_MODE, mode)
+    data += u16_attribute(IFLA_IPOIB_UMCAST, int(state.umcast))
+    return attribute(IFLA_INFO_KIND, b"ipoib\0") + attribute(IFLA_INFO_DATA, data)
 
 
-def _settings(settings: LinkSettings) -> list[tuple[str, Value]]:
-    """Return the attributes for all settings that are not None."""
+def _settings(settings: LinkSettings) -> Iterator[bytes]:
+    """Yield the attributes of all settings that are not None."""
     sizes = settings.sizes
-    values: list[tuple[str, Value | None]] = [
-        ("IFLA_MTU", settings.mtu),
-        ("IFLA_ADDRESS", None if settings.mac is None else link_layer(settings.mac)),
-        ("IFLA_TXQLEN", settings.txqlen),
-        ("IFLA_IFALIAS", None if settings.alias is None else octets(settings.alias)),
-        ("IFLA_GROUP", settings.group),
-        ("IFLA_GSO_MAX_SIZE", sizes.gso),
-        ("IFLA_GRO_MAX_SIZE", sizes.gro),
+    if settings.mac is not None:
+        yield attribute(IFLA_ADDRESS, link_layer(settings.mac))
+    if settings.alias is not None:
+        yield attribute(IFLA_IFALIAS, octets(settings.alias) + b"\0")
+    numbers = (
+        (IFLA_MTU, settings.mtu),
+        (IFLA_TXQLEN, settings.txqlen),
+        (IFLA_GROUP, settings.group),
+        (IFLA_GSO_MAX_SIZE, sizes.gso),
+        (IFLA_GRO_MAX_SIZE, sizes.gro),
         # After the sizes above: the kernel couples both if they are small.
-        ("IFLA_GSO_IPV4_MAX_SIZE", sizes.gso_ipv4),
-        ("IFLA_GRO_IPV4_MAX_SIZE", sizes.gro_ipv4),
-        ("IFLA_LINKINFO", _ipoib_info(settings.ipoib)),
-    ]
-    return [(name, value) for name, value in values if value is not None]
+        (IFLA_GSO_IPV4_MAX_SIZE, sizes.gso_ipv4),
+        (IFLA_GRO_IPV4_MAX_SIZE, sizes.gro_ipv4),
+    )
+    for kind, number in numbers:
+        if number is not None:
+            yield u32_attribute(kind, number)
+    ipoib = _ipoib_info(settings.ipoib)
+    if ipoib is not None:
+        yield attribute(IFLA_LINKINFO, ipoib)
 
 
-def _body(index: int, settings: LinkSettings, *attrs: tuple[str, Value]) -> bytes:
+def _body(index: int, settings: LinkSettings, *attrs: bytes) -> bytes:
     """Return a request with these attributes, then all settings that are not None."""
-    fields = {"index": index}
-    if settings.flags is not None:
-        fields |= {"flags": settings.flags, "change": KEPT_FLAGS}
-    kept = bytes.fromhex(settings.kept or "")
-    return encode(LinkMessage, fields, [*attrs, *_settings(settings)]) + kept
+    flags, changed = (0, 0) if settings.flags is None else (settings.flags, KEPT_FLAGS)
+    head = INFO.pack(0, 0, index, flags, changed)
+    return b"".join((head, *attrs, *_settings(settings), bytes.fromhex(settings.kept or "")))
 
 
 def link_layer(mac: str) -> bytes:
@@ -118,12 +136,17 @@ def move(source: MoveEnd, target: MoveEnd, op: MoveLink) -> None:
         raise KernelError(what, ENODEV, f"no link {op.index} in {op.source}")
     if taken is not None:
         raise KernelError(what, EEXIST, f"the name {op.name} is taken in {op.target}")
-    where = ("IFLA_NET_NS_FD", target.fd), ("IFLA_IFNAME", op.name)
+    where = _to(target.fd), attribute(IFLA_IFNAME, octets(op.name) + b"\0")
     try:
         source.netlink.do(what, RTM_NEWLINK, 0, _body(op.index, op.settings, *where))
     except KernelError as error:
         _move_back(source, target, op, before.name, error)
         raise _explained(error, op) from error
+
+
+def _to(namespace: int) -> bytes:
+    """Return the attribute that moves a link to the namespace of a descriptor."""
+    return u32_attribute(IFLA_NET_NS_FD, namespace)
 
 
 def _explained(error: KernelError, op: MoveLink) -> KernelError:
@@ -151,7 +174,7 @@ def _move_back(
     moved = _found(target.netlink, what, name) or _found(target.netlink, what, op.name)
     if moved is None:
         return
-    body = encode(LinkMessage, {"index": moved.index}, [("IFLA_NET_NS_FD", source.fd)])
+    body = _body(moved.index, LinkSettings(), _to(source.fd))
     try:
         target.netlink.do(what, RTM_NEWLINK, 0, body)
     except KernelError as error:
@@ -202,13 +225,13 @@ def set_up(netlink: RtnetlinkSocket, what: str, index: int) -> None:
 
 def rename(netlink: RtnetlinkSocket, what: str, index: int, name: str) -> None:
     """Rename the link, unless it has the name."""
-    body = encode(LinkMessage, {"index": index}, [("IFLA_IFNAME", name)])
-    netlink.do(what, RTM_NEWLINK, 0, body)
+    named = attribute(IFLA_IFNAME, octets(name) + b"\0")
+    netlink.do(what, RTM_NEWLINK, 0, _body(index, LinkSettings(), named))
 
 
 def set_master(netlink: RtnetlinkSocket, what: str, index: int, master: int) -> None:
     """Set the link's master by ifindex; 0 removes it from its master."""
-    body = encode(LinkMessage, {"index": index}, [("IFLA_MASTER", master)])
+    body = _body(index, LinkSettings(), u32_attribute(IFLA_MASTER, master))
     netlink.do(what, RTM_NEWLINK, 0, body)
 
 

@@ -1,8 +1,8 @@
 """Message classes for requests, based on pyroute2's codec.
 
-pyroute2 has classes for all of rtnetlink. Two of them cannot encode required values: link-layer
-addresses of 20 bytes (InfiniBand), and GSO and GRO sizes for IPv4. All of them search each field
-among the attributes first, which takes a third of the time.
+pyroute2 has classes for all of rtnetlink. That of neighbours cannot encode link-layer addresses of
+20 bytes (InfiniBand). All of them search each field among the attributes first, which takes a third
+of the time.
 
 The package's __init__ imports all of pyroute2, including a database: 180 modules, 9 MiB and 0.1 s,
 of which nothing is needed to encode a message. So it is imported on first use of a name in it.
@@ -36,10 +36,8 @@ _defer_init()
 
 from pyroute2.netlink import nla, nlmsg  # noqa: E402 - submodules, after _defer_init
 from pyroute2.netlink.rtnl.fibmsg import fibmsg  # noqa: E402
-from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg  # noqa: E402
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg  # noqa: E402
 from pyroute2.netlink.rtnl.ndmsg import ndmsg  # noqa: E402
-from pyroute2.netlink.rtnl.rtmsg import rtmsg  # noqa: E402
 
 
 class _FieldsOnly:
@@ -48,14 +46,6 @@ class _FieldsOnly:
     def get(self, name: str) -> object:
         """Return the field, None if absent."""
         return dict.get(self, name)  # type: ignore[call-overload]  # below, it is a dict
-
-
-class AddressMessage(_FieldsOnly, ifaddrmsg):  # type: ignore[misc]  # pyroute2 is untyped
-    """struct ifaddrmsg and its attributes."""
-
-
-class RouteMessage(_FieldsOnly, rtmsg):  # type: ignore[misc]  # pyroute2 is untyped
-    """struct rtmsg and its attributes."""
 
 
 class RuleMessage(_FieldsOnly, fibmsg):  # type: ignore[misc]  # pyroute2 is untyped
@@ -73,21 +63,11 @@ class LinkMessage(_FieldsOnly, nlmsg):  # type: ignore[misc]  # pyroute2 is unty
 
     fields = ifinfmsg.fields
     nla_map = (
-        (1, "IFLA_ADDRESS", "cdata"),
         (3, "IFLA_IFNAME", "asciiz"),
-        (4, "IFLA_MTU", "uint32"),
         (5, "IFLA_LINK", "uint32"),
-        (10, "IFLA_MASTER", "uint32"),
-        (13, "IFLA_TXQLEN", "uint32"),
         (18, "IFLA_LINKINFO", "link_info"),
-        (20, "IFLA_IFALIAS", "asciiz"),
-        (27, "IFLA_GROUP", "uint32"),
         (28, "IFLA_NET_NS_FD", "uint32"),
-        (41, "IFLA_GSO_MAX_SIZE", "uint32"),
         (52, "IFLA_PROP_LIST", "proplist"),
-        (58, "IFLA_GRO_MAX_SIZE", "uint32"),
-        (63, "IFLA_GSO_IPV4_MAX_SIZE", "uint32"),
-        (64, "IFLA_GRO_IPV4_MAX_SIZE", "uint32"),
     )
     proplist = ifinfmsg.proplist
     link_info = LinkInfo

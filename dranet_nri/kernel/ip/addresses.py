@@ -7,18 +7,19 @@ from socket import AF_INET, AF_INET6
 from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.messages import AddressMessage
 from dranet_nri.linux.netlink import codec
 from dranet_nri.linux.netlink.codec import (
+    attribute,
     attributes,
-    encode,
     family_of,
     fixed,
     octets,
+    packed,
     split_prefix,
     text,
     u8,
     u32,
+    u32_attribute,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import FOREVER, Address, DetectedAddress
@@ -63,6 +64,7 @@ SETTABLE: Final = (
 
 _HEADER: Final = struct.Struct("=BBBBI")  # struct ifaddrmsg: family, prefixlen, flags, scope, index
 _LIFETIMES: Final = struct.Struct("=II")  # struct ifa_cacheinfo: preferred, valid, …
+_CACHEINFO: Final = struct.Struct("=II8x")  # all of it
 
 
 def dump_addresses(
@@ -191,27 +193,20 @@ def _same(desired: Address, present: Address) -> bool:
 
 def _request(index: int, address: Address) -> bytes:
     local, length = split_prefix(address.cidr)
-    attrs: list[tuple[str, codec.Value]] = [
-        ("IFA_LOCAL", local),
-        ("IFA_ADDRESS", address.peer or local),
-    ]
+    request = _HEADER.pack(family_of(local), length, 0, address.scope, index)
+    request += attribute(IFA_LOCAL, packed(local))
+    request += attribute(IFA_ADDRESS, packed(address.peer or local))
     if address.broadcast:
-        attrs.append(("IFA_BROADCAST", address.broadcast))
+        request += attribute(IFA_BROADCAST, packed(address.broadcast))
     if address.label:
-        attrs.append(("IFA_LABEL", octets(address.label)))
+        request += attribute(IFA_LABEL, octets(address.label) + b"\0")
     if address.flags & SETTABLE:
-        attrs.append(("IFA_FLAGS", address.flags & SETTABLE))
+        request += u32_attribute(IFA_FLAGS, address.flags & SETTABLE)
     if (address.valid_s, address.preferred_s) != (FOREVER, FOREVER):
-        lifetimes = {"ifa_preferred": address.preferred_s, "ifa_valid": address.valid_s}
-        attrs.append(("IFA_CACHEINFO", lifetimes))
+        lifetimes = _CACHEINFO.pack(address.preferred_s, address.valid_s)
+        request += attribute(IFA_CACHEINFO, lifetimes)
     if address.metric:
-        attrs.append(("IFA_RT_PRIORITY", address.metric))
+        request += u32_attribute(IFA_RT_PRIORITY, address.metric)
     if address.proto:
-        attrs.append(("IFA_PROTO", address.proto))
-    fixed = {
-        "family": family_of(local),
-        "prefixlen": length,
-        "scope": address.scope,
-        "index": index,
-    }
-    return encode(AddressMessage, fixed, attrs)
+        request += attribute(IFA_PROTO, bytes([address.proto]))
+    return request

@@ -5,15 +5,33 @@ from collections.abc import Sequence
 from socket import AF_INET6
 from typing import Final
 
-from dranet_nri.kernel.messages import RouteMessage
-from dranet_nri.linux.netlink import codec
-from dranet_nri.linux.netlink.codec import attribute, encode, family_of, split_prefix
+from dranet_nri.linux.netlink.codec import (
+    attribute,
+    family_of,
+    packed,
+    split_prefix,
+    u32_attribute,
+)
 from dranet_nri.model import NextHop, Route
 
+RTA_DST: Final = 1
+RTA_OIF: Final = 4
+RTA_GATEWAY: Final = 5
+RTA_PRIORITY: Final = 6
+RTA_PREFSRC: Final = 7
 RTA_METRICS: Final = 8
+RTA_MULTIPATH: Final = 9
+RTA_FLOW: Final = 11
+RTA_TABLE: Final = 15
+RTA_VIA: Final = 18
+RTA_PREF: Final = 20
+RTA_EXPIRES: Final = 23
 RTAX_MTU: Final = 2
 NLA_F_NESTED: Final = 0x8000
 RTNH_F_ONLINK: Final = 4
+
+HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct rtmsg
+HOP: Final = struct.Struct("=HBBi")  # struct rtnexthop: length, flags, hops, ifindex
 
 Hop = tuple[NextHop, int]  # and the ifindex of its link
 
@@ -28,57 +46,48 @@ def route_request(index: int, route: Route, hops: Sequence[Hop]) -> bytes:
     """
     plain, length = split_prefix(route.destination)
     family = family_of(plain)
-    attrs: list[tuple[str, codec.Value]] = [("RTA_TABLE", route.table)]
+    table = route.table if route.table < 256 else 0
+    flags = RTNH_F_ONLINK if route.onlink and not hops else 0
+    kinds = route.tos, table, route.protocol, route.scope, route.type, flags
+    request = HEADER.pack(family, length, 0, *kinds) + u32_attribute(RTA_TABLE, route.table)
     if length:
-        attrs.append(("RTA_DST", plain))
+        request += attribute(RTA_DST, packed(plain))
     if hops:
-        attrs.append(("RTA_MULTIPATH", [_hop(family, hop, link) for hop, link in hops]))
+        listed = b"".join(_hop(family, hop, link) for hop, link in hops)
+        request += attribute(RTA_MULTIPATH, listed)
     else:
-        attrs += (("RTA_OIF", index), *_via(family, route.gateway))
+        request += u32_attribute(RTA_OIF, index) + _via(family, route.gateway)
     if route.source:
-        attrs.append(("RTA_PREFSRC", route.source))
+        request += attribute(RTA_PREFSRC, packed(route.source))
     if route.metric:
-        attrs.append(("RTA_PRIORITY", route.metric))
+        request += u32_attribute(RTA_PRIORITY, route.metric)
     if route.realms:
-        attrs.append(("RTA_FLOW", route.realms))
+        request += u32_attribute(RTA_FLOW, route.realms)
     if family == AF_INET6 and route.preference:
-        attrs.append(("RTA_PREF", route.preference))
+        request += attribute(RTA_PREF, bytes([route.preference]))
     if family == AF_INET6 and route.expires_s:
-        attrs.append(("RTA_EXPIRES", struct.pack("=I", route.expires_s)))
-    fixed = {
-        "family": family,
-        "dst_len": length,
-        "tos": route.tos,
-        "table": route.table if route.table < 256 else 0,
-        "proto": route.protocol,
-        "scope": route.scope,
-        "type": route.type,
-        "flags": RTNH_F_ONLINK if route.onlink and not hops else 0,
-    }
-    return encode(RouteMessage, fixed, attrs) + _requested(route)
+        request += u32_attribute(RTA_EXPIRES, route.expires_s)
+    return request + _requested(route)
 
 
 def _requested(route: Route) -> bytes:
     """Return the attributes that are stored as the kernel's bytes."""
     metrics = bytes.fromhex(route.metrics)
     if route.mtu:
-        metrics = attribute(RTAX_MTU, struct.pack("=I", route.mtu)) + metrics
+        metrics = u32_attribute(RTAX_MTU, route.mtu) + metrics
     encap = bytes.fromhex(route.encap)
     return (attribute(RTA_METRICS | NLA_F_NESTED, metrics) if metrics else b"") + encap
 
 
-def _hop(family: int, hop: NextHop, link: int) -> dict[str, object]:
-    return {
-        "oif": link,
-        "hops": hop.weight - 1,
-        "flags": RTNH_F_ONLINK if hop.onlink else 0,
-        "attrs": list(_via(family, hop.gateway)),
-    }
+def _hop(family: int, hop: NextHop, link: int) -> bytes:
+    via, flags = _via(family, hop.gateway), RTNH_F_ONLINK if hop.onlink else 0
+    return HOP.pack(HOP.size + len(via), flags, hop.weight - 1, link) + via
 
 
-def _via(family: int, gateway: str) -> tuple[tuple[str, codec.Value], ...]:
+def _via(family: int, gateway: str) -> bytes:
+    """Return the attribute of a gateway, of the other family in struct rtvia."""
     if not gateway:
-        return ()
+        return b""
     if family_of(gateway) != family:
-        return (("RTA_VIA", {"family": family_of(gateway), "addr": gateway}),)
-    return (("RTA_GATEWAY", gateway),)
+        return attribute(RTA_VIA, struct.pack("=H", family_of(gateway)) + packed(gateway))
+    return attribute(RTA_GATEWAY, packed(gateway))

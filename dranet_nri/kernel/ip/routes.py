@@ -10,36 +10,35 @@ Rules:
    and ip6_route_check_nh). On the host, its gateways get routes while the route is added.
 """
 
-import struct
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from errno import EAFNOSUPPORT, EEXIST, EHOSTUNREACH, ENETUNREACH, EOPNOTSUPP
-from functools import lru_cache, partial
+from functools import partial
 from ipaddress import ip_network
 from socket import AF_INET, AF_INET6
 from typing import Final
 
 from dranet_nri.component.replace import replace
 from dranet_nri.errors import KernelError
+from dranet_nri.kernel.ip.route_replies import (
+    RT_TABLE_LOCAL,
+    RTM_F_CLONED,
+    RTPROT_KERNEL,
+    decoded_route,
+    destination_of,
+    hops_of,
+)
 from dranet_nri.kernel.ip.route_requests import (
-    NLA_F_NESTED,
-    RTA_METRICS,
-    RTAX_MTU,
-    RTNH_F_ONLINK,
+    HEADER,
+    RTA_MULTIPATH,
+    RTA_OIF,
+    RTA_PRIORITY,
+    RTA_TABLE,
     Hop,
     route_request,
 )
-from dranet_nri.linux.netlink import codec
-from dranet_nri.linux.netlink.codec import (
-    attribute,
-    attributes,
-    fixed,
-    u8,
-    u32,
-    walk,
-)
+from dranet_nri.linux.netlink.codec import attributes, fixed, u32, u32_attribute
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
-from dranet_nri.model import Address, NextHop, Route
+from dranet_nri.model import Address, Route
 from dranet_nri.plan.routes.comparison import (
     IP6_RT_PRIO_ADDRCONF,
     RT_SCOPE_LINK,
@@ -56,40 +55,10 @@ RTM_GETROUTE: Final = 26
 NLM_F_EXCL_CREATE: Final = 0x600
 NLM_F_APPEND_CREATE: Final = 0xC00
 
-RTA_DST: Final = 1
-RTA_OIF: Final = 4
-RTA_GATEWAY: Final = 5
-RTA_PRIORITY: Final = 6
-RTA_PREFSRC: Final = 7
-RTA_MULTIPATH: Final = 9
-RTA_FLOW: Final = 11
-RTA_CACHEINFO: Final = 12
-RTA_TABLE: Final = 15
-RTA_VIA: Final = 18
-RTA_PREF: Final = 20
-RTA_ENCAP_TYPE: Final = 21
-RTA_ENCAP: Final = 22
-RTA_NH_ID: Final = 30
-# lwtunnel_encap_types whose dump can be sent back as a request: MPLS, IP, ILA, IPv6, SRv6. Others
-# refer to a BPF program that cannot be looked up (linux/lwtunnel.h).
-ENCAP_TYPES: Final = frozenset({1, 2, 3, 4, 5})
 MAX_UNRESTORABLE: Final = 16  # reported routes; a routing daemon may have thousands
-
-RTM_F_CLONED: Final = 0x200
-RTPROT_KERNEL: Final = 2
 RTPROT_STATIC: Final = 4
 LAST_METRIC: Final = 2**32 - 1
-RT_TABLE_LOCAL: Final = 255
-RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multicast
-USER_HZ: Final = 100  # unit of rta_expires, on every architecture of Kubernetes
 LINK_LOCAL, MULTICAST = "fe80::/64", "ff00::/8"  # as inet_ntop writes them
-MAX_CACHED: Final = 256  # cached networks; a device is observed repeatedly
-
-_UNRESTORABLE: Final = frozenset({RTA_NH_ID, RTA_ENCAP_TYPE, RTA_MULTIPATH})
-_UNRESTORABLE_NEXTHOP: Final = frozenset({RTA_FLOW, RTA_ENCAP_TYPE})
-_HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct rtmsg
-_HOP: Final = struct.Struct("=HBBi")  # struct rtnexthop: length, flags, hops, ifindex
-_EXPIRES: Final = struct.Struct("=8xi")  # rta_expires of struct rta_cacheinfo
 
 
 def dump_routes(
@@ -111,9 +80,9 @@ def dump_routes(
     """
     found: list[Route] = []
     unrestorable: list[str] = []
-    through = attribute(RTA_OIF, struct.pack("=I", index))
+    through = u32_attribute(RTA_OIF, index)
     for body in _dumped(netlink, f"of {names.get(index, index)} in {where}", through):
-        route = _route(body, index, names)
+        route = decoded_route(body, index, names)
         if isinstance(route, Route):
             found.append(route)
         elif route and len(unrestorable) < MAX_UNRESTORABLE:
@@ -126,7 +95,7 @@ def _dumped(
 ) -> Iterator[bytes]:
     """Yield the body of each route, of both families."""
     for family, label in ((AF_INET, "IPv4"), (AF_INET6, "IPv6")):
-        request = _HEADER.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + filters
+        request = HEADER.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + filters
         try:
             yield from netlink.dump(
                 f"dump {label} routes {owner}", RTM_GETROUTE, request, max_bytes
@@ -149,25 +118,20 @@ def taken_route_keys(
     """
     taken: dict[RouteKey, str] = {}
     for body in _dumped(netlink, "of the pod", b"", max_bytes):
-        family, length, _, tos, table, *_, flags = fixed(_HEADER, body)
-        attrs = attributes(body, _HEADER.size)
-        links = [link for *_, link, _ in _hops(attrs.get(RTA_MULTIPATH, b""))]
+        family, length, _, tos, table, *_, flags = fixed(HEADER, body)
+        attrs = attributes(body, HEADER.size)
+        links = [link for *_, link, _ in hops_of(attrs.get(RTA_MULTIPATH, b""))]
         link = next(iter(links), u32(attrs.get(RTA_OIF)))
         table = u32(attrs.get(RTA_TABLE), table)
         if table != RT_TABLE_LOCAL and not flags & RTM_F_CLONED and link not in except_links:
             route = Route(
-                _destination(family, attrs, length),
+                destination_of(family, attrs, length),
                 table=table,
                 metric=u32(attrs.get(RTA_PRIORITY)),
                 tos=tos,
             )
             taken.setdefault(route_key(route), names.get(link, ""))
     return taken
-
-
-def _destination(family: int, attrs: Mapping[int, bytes], length: int) -> str:
-    anywhere = "0.0.0.0" if family == AF_INET else "::"  # noqa: S104 (a destination)
-    return f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}"
 
 
 def without_implied(routes: Sequence[Route], addresses: Sequence[Address]) -> tuple[Route, ...]:
@@ -184,105 +148,6 @@ def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
     by_kernel = route.protocol == RTPROT_KERNEL and not route.gateway and not route.nexthops
     key = route.destination, route.metric
     return by_kernel and (route.destination == LINK_LOCAL or key in implied)
-
-
-def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
-    """Return the route, "" if the kernel derived it from an address, or it is cached or expired.
-
-    For a route that cannot be restored exactly, return a text.
-    """
-    family, length, source, tos, table, protocol, scope, kind, flags = fixed(_HEADER, body)
-    attrs = attributes(body, _HEADER.size)
-    table = u32(attrs.get(RTA_TABLE), table)
-    derived = protocol == RTPROT_KERNEL and (table == RT_TABLE_LOCAL or kind in RTN_DERIVED)
-    if derived or flags & RTM_F_CLONED:
-        return ""
-    destination = _destination(family, attrs, length)
-    part = "" if not source and _UNRESTORABLE.isdisjoint(attrs) else _unrestorable(source, attrs)
-    if part:
-        return f"{destination} in table {table}, which has {part}"
-    expires = 0
-    if family == AF_INET6 and RTA_CACHEINFO in attrs:
-        (ticks,) = fixed(_EXPIRES, attrs[RTA_CACHEINFO])
-        expires = ticks // USER_HZ
-        if ticks and expires <= 0:  # the kernel keeps expired routes for up to 30 s
-            return ""
-    mtu, metrics = _metrics(attrs[RTA_METRICS]) if RTA_METRICS in attrs else (0, "")
-    return Route(
-        destination=destination,
-        gateway=_gateway(attrs),
-        source=codec.address(attrs.get(RTA_PREFSRC)),
-        scope=scope,
-        table=table,
-        metric=u32(attrs.get(RTA_PRIORITY)),
-        protocol=protocol,
-        type=kind,
-        mtu=mtu,
-        onlink=bool(flags & RTNH_F_ONLINK),
-        nexthops=_nexthops(attrs.get(RTA_MULTIPATH, b""), index, names),
-        expires_s=expires,
-        preference=u8(attrs.get(RTA_PREF)),
-        tos=tos,
-        metrics=metrics,
-        realms=u32(attrs.get(RTA_FLOW)),
-        encap=_encap(attrs) if RTA_ENCAP_TYPE in attrs else "",
-    )
-
-
-@lru_cache(MAX_CACHED)
-def _metrics(data: bytes) -> tuple[int, str]:
-    """Return the MTU, and the other metrics in hex."""
-    others = (attribute(kind, value) for kind, value in walk(data) if kind != RTAX_MTU)
-    return u32(attributes(data).get(RTAX_MTU)), b"".join(others).hex()
-
-
-def _encap(attrs: Mapping[int, bytes]) -> str:
-    kind = attribute(RTA_ENCAP_TYPE, attrs[RTA_ENCAP_TYPE])
-    return (kind + attribute(RTA_ENCAP | NLA_F_NESTED, attrs.get(RTA_ENCAP, b""))).hex()
-
-
-def _unrestorable(source: int, attrs: Mapping[int, bytes]) -> str:
-    """Return the part of a route that cannot be restored, as text, "" without one."""
-    if RTA_NH_ID in attrs:
-        return f"nexthop object {u32(attrs[RTA_NH_ID])}"
-    if source:
-        return f"a source prefix of {source} bits"
-    kind = int.from_bytes(attrs.get(RTA_ENCAP_TYPE, b""), sys.byteorder)
-    if RTA_ENCAP_TYPE in attrs and kind not in ENCAP_TYPES:
-        return f"an encapsulation of type {kind}"
-    nexthops = (own for *_, own in _hops(attrs.get(RTA_MULTIPATH, b"")))
-    plain = all(_UNRESTORABLE_NEXTHOP.isdisjoint(own) for own in nexthops)
-    return "" if plain else "nexthops with realms or tunnels"
-
-
-def _gateway(attrs: Mapping[int, bytes]) -> str:
-    """Return the gateway, which is in RTA_VIA if it is of another family."""
-    if RTA_VIA in attrs:
-        return codec.address(attrs[RTA_VIA][2:])  # struct rtvia: family, address
-    return codec.address(attrs.get(RTA_GATEWAY))
-
-
-def _nexthops(data: bytes, index: int, names: Mapping[int, str]) -> tuple[NextHop, ...]:
-    return tuple(
-        NextHop(
-            gateway=_gateway(attrs),
-            weight=hops + 1,
-            onlink=bool(flags & RTNH_F_ONLINK),
-            device="" if link == index else names.get(link, str(link)),
-        )
-        for flags, hops, link, attrs in _hops(data)
-    )
-
-
-def _hops(data: bytes) -> Iterator[tuple[int, int, int, dict[int, bytes]]]:
-    """Yield flags, hops, ifindex and attributes of each nexthop."""
-    offset = 0
-    while offset + _HOP.size <= len(data):
-        length, flags, hops, link = _HOP.unpack_from(data, offset)
-        if length < _HOP.size:
-            break
-        yield flags, hops, link, attributes(data[offset : offset + length], _HOP.size)
-        offset += (length + 3) & ~3
 
 
 # --------------------------------------------------------------------------- changes

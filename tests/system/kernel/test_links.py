@@ -149,25 +149,6 @@ def test_parent_of_the_caller_is_used_only_without_one_of_the_kernel() -> None:
     assert link_from(reported, "pci", "0000:8a:00.0").parent == "virtio0"
 
 
-@pytest.mark.parametrize(
-    ("name", "number", "value", "payload"),
-    [
-        ("IFLA_ADDRESS", 1, link_layer(IPOIB_MAC), link_layer(IPOIB_MAC)),
-        ("IFLA_MTU", 4, 9000, u32(9000)),
-        ("IFLA_IFALIAS", 20, "", b"\0"),
-        ("IFLA_NET_NS_FD", 28, 7, u32(7)),
-        ("IFLA_GSO_IPV4_MAX_SIZE", 63, 4096, u32(4096)),
-        ("IFLA_GRO_IPV4_MAX_SIZE", 64, 4096, u32(4096)),
-    ],
-)
-def test_attribute_missing_in_pyroute2_is_encoded_as_the_kernel_reads_it(
-    name: str, number: int, value: str | int | bytes, payload: bytes
-) -> None:
-    body = encode(LinkMessage, {"index": 3}, [(name, value)])
-
-    assert body == struct.pack("=BxHiII", 0, 0, 3, 0, 0) + attribute(number, payload)
-
-
 def test_unknown_attribute_is_refused() -> None:
     with pytest.raises(LookupError, match="IFLA_NO_SUCH"):
         encode(LinkMessage, {"index": 3}, [("IFLA_NO_SUCH", 1)])

@@ -5,7 +5,7 @@ from errno import EBADMSG
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.messages import AddressMessage, RouteMessage
+from dranet_nri.kernel.messages import LinkMessage, NeighbourMessage, RuleMessage
 from dranet_nri.linux.netlink.codec import (
     ATTRIBUTE,
     MAX_CACHED,
@@ -55,22 +55,22 @@ def test_addresses_of_unknown_length_are_kernel_errors(size: int) -> None:
 
 
 def test_different_requests_are_encoded_differently() -> None:
-    v4 = {"family": 2, "prefixlen": 24, "index": 5}
+    v4 = {"family": 2, "dst_len": 24, "table": 5}
     observed = {
-        encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.5")]),
-        encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.6")]),
-        encode(AddressMessage, v4, [("IFA_ADDRESS", "10.1.0.5")]),
-        encode(AddressMessage, v4 | {"index": 6}, [("IFA_LOCAL", "10.1.0.5")]),
-        encode(AddressMessage, v4, [("IFA_FLAGS", 1), ("IFA_LOCAL", "10.1.0.5")]),
-        encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.5"), ("IFA_FLAGS", 1)]),
+        encode(RuleMessage, v4, [("FRA_DST", "10.1.0.5")]),
+        encode(RuleMessage, v4, [("FRA_DST", "10.1.0.6")]),
+        encode(RuleMessage, v4, [("FRA_SRC", "10.1.0.5")]),
+        encode(RuleMessage, v4 | {"table": 6}, [("FRA_DST", "10.1.0.5")]),
+        encode(RuleMessage, v4, [("FRA_TABLE", 1), ("FRA_DST", "10.1.0.5")]),
+        encode(RuleMessage, v4, [("FRA_DST", "10.1.0.5"), ("FRA_TABLE", 1)]),
     }
     assert len(observed) == 6
-    assert encode(RouteMessage, {"family": 2}, []) != encode(AddressMessage, {"family": 2}, [])
+    assert encode(RuleMessage, {"family": 2}, []) != encode(LinkMessage, {"family": 2}, [])
 
 
 def test_cached_request_is_encoded_as_without_the_cache() -> None:
     def request(index: int) -> bytes:
-        return encode(AddressMessage, {"family": 2, "index": index}, [("IFA_LOCAL", "10.1.0.5")])
+        return encode(NeighbourMessage, {"family": 2, "ifindex": index}, [("NDA_DST", "10.1.0.5")])
 
     first = request(1)
     assert first[4:8] == (1).to_bytes(4, "little")
