@@ -4,6 +4,7 @@ Rules:
 1. A snapshot contains only the sysctls that a move loses.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from dranet_nri.component.replace import replace
@@ -16,6 +17,7 @@ from dranet_nri.plan.restore import NO_LINK_LOCAL
 
 # linux/if.h. ipv6_add_dev permanently sets accept_dad of an arriving link with this flag to -1.
 IFF_NOARP: Final = 0x80
+MAX_KNOWN: Final = 64  # snapshots; a device usually has the same one for each pod
 _LOSABLE: Final = frozenset({"stable_secret", "addr_gen_mode", "accept_dad"})
 # Defaults of an arriving link that have no file: mpls_add_dev (net/mpls/af_mpls.c), ipv6_add_dev.
 _WITHOUT_FILES: Final = {("mpls", "input"): "0", IPV6_TOKEN: "::"}
@@ -45,7 +47,13 @@ def snapshot_of(session: Session, allocated: AllocatedDevice, observed: Observed
         if sysctl.value != defaults.get((sysctl.family, sysctl.key), sysctl.value)
         or (sysctl.key in _LOSABLE and _is_lost(sysctl, is_noarp=is_noarp))
     ]
-    return replace(host, sysctls=tuple(lost))
+    return _known(replace(host, sysctls=tuple(lost)))
+
+
+@lru_cache(MAX_KNOWN)
+def _known(state: LinkState) -> LinkState:
+    """Return the equal snapshot that was taken before, whose JSON is cached."""
+    return state
 
 
 def _is_lost(sysctl: Sysctl, *, is_noarp: bool) -> bool:

@@ -9,6 +9,7 @@ import socket
 import struct
 from collections.abc import Callable, Collection
 from errno import ENOENT, EOPNOTSUPP
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from dranet_nri.component.replace import replace
@@ -35,6 +36,8 @@ A_BITSET_NOMASK, A_BITSET_BITS, A_BITSET_VALUE = 1, 3, 4
 A_BITSET_BITS_BIT: Final = 1
 A_BITSET_BIT_NAME, A_BITSET_BIT_VALUE = 2, 3
 NESTED: Final = 0x8000  # NLA_F_NESTED
+
+MAX_CACHED: Final = 64  # decoded features; the links of a driver have the same
 
 _U32: Final = struct.Struct("=I")
 
@@ -107,20 +110,10 @@ class Ethtool:
 
     def _state(self, what: str, index: int) -> EthtoolState:
         names = _once("features", self._feature_names)
-        body = _header(index, COMPACT_BITSETS)
-        found = self._query(what, FEATURES_GET, body)
-        changeable, requested, active = (
-            _mask(attributes(found.get(kind, b"")).get(A_BITSET_VALUE, b""))
-            for kind in (A_FEATURES_HW, A_FEATURES_WANTED, A_FEATURES_ACTIVE)
-        )
-        return EthtoolState(
-            features=Switches(
-                tuple(name for bit, name in names if changeable & requested & bit),
-                tuple(name for bit, name in names if changeable & ~requested & bit),
-            ),
-            active=tuple(name for bit, name in names if active & bit),
-            private_flags=self._private_flags(what, index),
-        )
+        found = self._query(what, FEATURES_GET, _header(index, COMPACT_BITSETS))
+        kinds = A_FEATURES_HW, A_FEATURES_WANTED, A_FEATURES_ACTIVE
+        features, active = _features(names, *(found.get(kind, b"") for kind in kinds))
+        return EthtoolState(features, active, private_flags=self._private_flags(what, index))
 
     def set_features(self, what: str, index: int, desired: Switches, *, strict: bool) -> None:
         """Switch features of a link.
@@ -219,6 +212,26 @@ def _bit(name: str, *, on: bool) -> bytes:
     fields = attribute(A_BITSET_BIT_NAME, name.encode() + b"\0")
     fields += attribute(A_BITSET_BIT_VALUE, b"") if on else b""
     return attribute(A_BITSET_BITS_BIT | NESTED, fields)
+
+
+@lru_cache(MAX_CACHED)
+def _features(
+    names: tuple[tuple[int, str], ...], hardware: bytes, wanted: bytes, active: bytes
+) -> tuple[Switches, tuple[str, ...]]:
+    """Return the features that can change, and those that are active.
+
+    Args:
+        names: bit and name of every feature.
+        hardware, wanted, active: the bit sets of a link.
+    """
+    changeable, requested, on = (
+        _mask(attributes(bitset).get(A_BITSET_VALUE, b"")) for bitset in (hardware, wanted, active)
+    )
+    switches = Switches(
+        tuple(name for bit, name in names if changeable & requested & bit),
+        tuple(name for bit, name in names if changeable & ~requested & bit),
+    )
+    return switches, tuple(name for bit, name in names if on & bit)
 
 
 def _mask(words: bytes) -> int:

@@ -1,6 +1,6 @@
 """Cache of the decoded messages of the last dump: the next one decodes only changed messages.
 
-Each attach and detach dumps the links and addresses of the whole node, and few of them change.
+Each attach dumps the links, addresses and routes of the whole node, and few of them change.
 
 Rules:
 1. A cache has the messages of one dump only: those of pods that ended take no memory.

@@ -9,10 +9,12 @@ import socket
 import struct
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import ATTRIBUTE, address, attributes, fixed, u32
+from dranet_nri.linux.netlink.decoded import DecodedMessages
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import DefaultRoute
 
@@ -109,20 +111,30 @@ def _family_routes(netlink: RtnetlinkSocket, family: int) -> Collection[_Route]:
         if error.code in (errno.ENOENT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP):
             return found  # a table exists with its first route; IPv6 may be disabled
         raise
-    for payload in payloads:
-        route_family, length, _, _, table, protocol, _, kind, _ = fixed(_ROUTE, payload)
-        narrow = length > PARTIAL_LENGTH
-        has_source = protocol != _RTPROT_KERNEL and _SOURCE in payload
-        ignored = narrow and not has_source and protocol not in _DAEMONS
-        if (route_family, kind) != (family, _UNICAST) or ignored:
-            continue
-        values = attributes(payload, _ROUTE.size)
-        if (u32(values.get(15)) or table) == _MAIN:
-            source = values.get(7, b"") if has_source and family == socket.AF_INET else b""
-            metric, kept = (0, PARTIAL_LENGTH + 1) if narrow else (u32(values.get(6)), length)
-            way = family, metric, route_links(values), u32(values.get(30)), protocol, kept
-            found[_Route(*way, source, values.get(1, bytes(4)), length)] = None
+    for route in _of_host[family].of(payloads):
+        if route is not None:
+            found[route] = None
     return found
+
+
+def _decoded(family: int, payload: bytes) -> _Route | None:
+    """Return the route of a message, None for one that shows no use of a link."""
+    route_family, length, _, _, table, protocol, _, kind, _ = fixed(_ROUTE, payload)
+    narrow = length > PARTIAL_LENGTH
+    has_source = protocol != _RTPROT_KERNEL and _SOURCE in payload
+    ignored = narrow and not has_source and protocol not in _DAEMONS
+    if (route_family, kind) != (family, _UNICAST) or ignored:
+        return None
+    values = attributes(payload, _ROUTE.size)
+    if (u32(values.get(15)) or table) != _MAIN:
+        return None
+    source = values.get(7, b"") if has_source and family == socket.AF_INET else b""
+    metric, kept = (0, PARTIAL_LENGTH + 1) if narrow else (u32(values.get(6)), length)
+    way = family, metric, route_links(values), u32(values.get(30)), protocol, kept
+    return _Route(*way, source, values.get(1, bytes(4)), length)
+
+
+_of_host: Final = {family: DecodedMessages(partial(_decoded, family)) for family in _FAMILIES}
 
 
 def route_links(values: Mapping[int, bytes]) -> tuple[int, ...]:

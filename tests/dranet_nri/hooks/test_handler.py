@@ -81,6 +81,23 @@ def test_files_are_not_freed_until_the_nic_has_moved(
     assert states == [*attach, *detach]
 
 
+def test_equal_snapshot_is_the_one_that_was_taken_before(node: Node) -> None:
+    """Its JSON is cached, see json_codec."""
+    snapshots = []
+    for name in ("one", "two"):
+        pod = node.pod(name)
+        claim = node.allocate(pod, 1)
+        node.run_pod(pod)
+        record = node.attachments.get(claim.claim.uid)
+        assert record is not None
+        snapshots.append(record.devices[0].snapshot)
+        node.stop_pod(pod)
+        node.allocations.remove(claim.claim.uid)
+
+    assert snapshots[0] is not None
+    assert snapshots[0] is snapshots[1]
+
+
 def test_record_is_removed_after_the_release_of_a_restored_claim(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
