@@ -27,7 +27,7 @@ def observe(
         device: its record.
         groups: driver settings to read (SettingGroup), besides those of its snapshot.
         link_only: without the configuration in the pod, which a restore and a verification do not
-            need, and on the host without sysctls that the snapshot lacks: each is a file to read.
+            need, and on the host without sysctls that the snapshot lacks: some are files to read.
 
     Raises:
         KernelError: the kernel could not be read.

@@ -1,7 +1,7 @@
 """An open network namespace of a session, and the requests of a plan in it."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from errno import EPERM
 from typing import Final
 
@@ -14,6 +14,12 @@ from dranet_nri.kernel.ip.rules import dump_rules, rules_of
 from dranet_nri.kernel.netns import run_inside, sockets_in
 from dranet_nri.kernel.settings import sysctl
 from dranet_nri.kernel.settings.ethtool import Ethtool
+from dranet_nri.kernel.settings.neighbour_tables import (
+    NEIGHBOUR_KEYS,
+    LinkParameters,
+    dump_parameters,
+    neighbour_values,
+)
 from dranet_nri.kernel.settings.token import set_token, token_of
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
@@ -36,8 +42,8 @@ MAX_POD_DUMP: Final = 16 << 20
 class Namespace:
     """A namespace with a socket for rtnetlink and one for ethtool.
 
-    Links and rules serve all devices of a pod. They are read once and cached until a change,
-    because a node has hundreds of links.
+    Links, rules and neighbour tables serve all devices of a pod. They are read once and cached
+    until a change, because a node has hundreds of links.
 
     Attributes:
         ns: its role in the plan.
@@ -72,13 +78,15 @@ class Namespace:
         self._loaded = loaded
         self._links: tuple[DumpedLink, ...] | None = None
         self._rules: tuple[Rule, ...] | None = None
+        self._parameters: Mapping[int, LinkParameters] | None = None  # of neighbour tables
         self._indexes: dict[str, int] = {}
         self._ipsec: NetlinkSocket | None = None
 
     def invalidate(self) -> None:
-        """Drop cached links and rules before a change."""
+        """Drop cached links, rules and neighbour tables before a change."""
         self._links = None
         self._rules = None
+        self._parameters = None
 
     def invalidate_names(self) -> None:
         """Drop cached names before a link appears, disappears or is renamed."""
@@ -147,7 +155,7 @@ class Namespace:
 
         Args:
             link: the link.
-            compared: of the sysctls that only files have, the needed ones; None for all.
+            compared: of the sysctls that are in no array, the needed ones; None for all.
         """
         links = self.links()
         names = {other.index: other.name for other in links}
@@ -159,7 +167,7 @@ class Namespace:
         # The token is last: the kernel accepts it if accept_ra is on and forwarding off.
         sysctls = (*sysctl.reset_by_move(spec), *token_of(spec))
         if self.ns is Ns.HOST:
-            sysctls = self._with_files(link.name, sysctls, compared)
+            sysctls = self._with_others(link, sysctls, compared)
         return LinkState(
             link=link,
             master_name=names.get(link.master, "") if link.master else "",
@@ -176,14 +184,24 @@ class Namespace:
         names = {other.index: other.name for other in self.links()}
         return taken_route_keys(self.netlink, except_links, names, MAX_POD_DUMP)
 
-    def _with_files(
-        self, name: str, sysctls: tuple[Sysctl, ...], compared: Collection[Sysctl] | None
+    def _with_others(
+        self, link: Link, sysctls: tuple[Sysctl, ...], compared: Collection[Sysctl] | None
     ) -> tuple[Sysctl, ...]:
-        keys = sysctl.in_files(compared, secret=sysctl.has_stable_privacy(sysctls))
-        proc_root = self._proc_root
-        shown = run_inside(self.fd, lambda: sysctl.read_from_files(proc_root, name, keys))
+        """Return the sysctls, and those that are in no array: of files and neighbour tables."""
+        keys = sysctl.in_no_array(compared, secret=sysctl.has_stable_privacy(sysctls))
+        in_tables = tuple(key for key in keys if key[1] in NEIGHBOUR_KEYS)
+        in_files = tuple(key for key in keys if key[1] not in NEIGHBOUR_KEYS)
+        proc_root, name = self._proc_root, link.name
+        shown = run_inside(self.fd, lambda: sysctl.read_from_files(proc_root, name, in_files))
+        values = self._neighbour_values(link.index) if in_tables else {}
+        listed = (Sysctl(*key, values[key]) for key in in_tables if key in values)
         first = tuple(entry for entry in shown if entry.secret)
-        return (*first, *sysctls, *shown[len(first) :])
+        return (*first, *sysctls, *shown[len(first) :], *listed)
+
+    def _neighbour_values(self, index: int) -> dict[tuple[str, str], str]:
+        if self._parameters is None:
+            self._parameters = dump_parameters(self.netlink, self.ns)
+        return neighbour_values(self._parameters.get(index, {}))
 
     def tcx(self, index: int) -> tuple[TcxProgram, ...] | None:
         """Return a link's TCX programs; None without TCX in the kernel, or the privilege."""

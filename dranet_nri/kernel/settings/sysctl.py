@@ -21,6 +21,7 @@ from weakref import finalize
 
 from dranet_nri.errors import InvalidValueError, KernelError
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.settings.neighbour_tables import NEIGHBOUR_KEYS
 from dranet_nri.linux.netlink.codec import attributes
 from dranet_nri.model import Sysctl
 
@@ -130,22 +131,16 @@ _IN_SECONDS: Final = frozenset(
     }
 )
 _UNSIGNED: Final = frozenset({"ioam6_id_wide", "ra_defrtr_metric"})
-# Files of net/<family>/neigh/<link>, without those with the same value in another unit. A move
-# resets them, too, and they are in no array.
-NEIGHBOUR_KEYS: Final = (
-    *("anycast_delay", "app_solicit", "base_reachable_time_ms", "delay_first_probe_time"),
-    *("gc_stale_time", "interval_probe_time_ms", "locktime", "mcast_resolicit", "mcast_solicit"),
-    *("proxy_delay", "proxy_qlen", "retrans_time_ms", "ucast_solicit", "unres_qlen_bytes"),
-)
-# Sysctls that a move resets and that only files have.
-ONLY_IN_FILES: Final = {
+# Sysctls that a move resets and that IFLA_AF_SPEC lacks. NEIGHBOUR_KEYS are without those files
+# that have the same value in another unit.
+IN_NO_ARRAY: Final = {
     "ipv4": NEIGHBOUR_KEYS,
     "ipv6": ("ra_honor_pio_life", "ra_honor_pio_pflag", "regen_min_advance", *NEIGHBOUR_KEYS),
     "mpls": ("input",),
 }
-_SECRET_AND_FILES: Final = (
+_SECRET_AND_OTHERS: Final = (
     ("ipv6", "stable_secret"),
-    *((family, key) for family, keys in ONLY_IN_FILES.items() for key in keys),
+    *((family, key) for family, keys in IN_NO_ARRAY.items() for key in keys),
 )
 ARRAYS: Final = {"ipv4": (AF_INET, 1), "ipv6": (AF_INET6, 2)}  # IFLA_INET_CONF, IFLA_INET6_CONF
 SET_BY_CLAIMS: Final = frozenset(
@@ -210,7 +205,7 @@ class SysctlDefaults:
         for family, keys in RESET_BY_A_MOVE.items():
             paths = {
                 key: _path(self._proc_root, "default", family, key)
-                for key in (*keys, *ONLY_IN_FILES[family])
+                for key in (*keys, *IN_NO_ARRAY[family])
             }
             if not Path(paths["locktime"]).exists():
                 # Only the initial namespace has neigh/default, whose values links get in all
@@ -312,7 +307,7 @@ def has_stable_privacy(sysctls: Iterable[Sysctl]) -> bool:
     return any(entry.key == "addr_gen_mode" and entry == STABLE_PRIVACY for entry in sysctls)
 
 
-def in_files(compared: Iterable[Sysctl] | None, *, secret: bool) -> tuple[tuple[str, str], ...]:
+def in_no_array(compared: Iterable[Sysctl] | None, *, secret: bool) -> tuple[tuple[str, str], ...]:
     """Return family and key of the sysctls that a move resets and IFLA_AF_SPEC lacks.
 
     Args:
@@ -320,7 +315,7 @@ def in_files(compared: Iterable[Sysctl] | None, *, secret: bool) -> tuple[tuple[
         secret: include stable_secret, first: addr_gen_mode 2 requires it, and writing it sets that
             mode (net/ipv6/addrconf.c).
     """
-    keys = _SECRET_AND_FILES if secret else _SECRET_AND_FILES[1:]
+    keys = _SECRET_AND_OTHERS if secret else _SECRET_AND_OTHERS[1:]
     if compared is None:
         return keys
     limit = {(sysctl.family, sysctl.key) for sysctl in compared}
@@ -335,7 +330,7 @@ def read_from_files(
     Args:
         proc_root: as in NetlinkKernel.
         name: name of the link.
-        keys: see in_files.
+        keys: see in_no_array.
     """
     # A failed lookup in procfs frees its dentry by RCU, for which a move waits (rcu_barrier in
     # __dev_change_net_namespace, net/core/dev.c), so files of an absent family are not opened.

@@ -20,7 +20,7 @@ from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.session import NetlinkKernel
-from dranet_nri.kernel.settings.sysctl import ONLY_IN_FILES, RESET_BY_A_MOVE
+from dranet_nri.kernel.settings.sysctl import IN_NO_ARRAY, RESET_BY_A_MOVE
 from dranet_nri.linux.netlink.links import (
     IFLA_ADDRESS,
     IFLA_INFO_KIND,
@@ -270,7 +270,7 @@ def test_sysctl_reset_by_a_move_is_read_from_its_own_place(session: Session) -> 
         return {(sysctl.family, sysctl.key): sysctl.value for sysctl in host.sysctls}
 
     plain = sysctls()
-    tables = (RESET_BY_A_MOVE, ONLY_IN_FILES)
+    tables = (RESET_BY_A_MOVE, IN_NO_ARRAY)
     link_keys = {
         (family, key) for table in tables for family, keys in table.items() for key in keys
     }

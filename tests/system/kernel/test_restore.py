@@ -15,7 +15,8 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel import namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.session import NetlinkKernel
-from dranet_nri.kernel.settings.sysctl import NEIGHBOUR_KEYS, ONLY_IN_FILES, RESET_BY_A_MOVE
+from dranet_nri.kernel.settings.neighbour_tables import NEIGHBOUR_KEYS
+from dranet_nri.kernel.settings.sysctl import IN_NO_ARRAY, RESET_BY_A_MOVE
 from dranet_nri.model import DeviceKey, LinkState, NetnsId, NetworkConfig, XdpMode
 from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.kernel import Session
@@ -280,7 +281,7 @@ def test_every_sysctl_file_of_a_link_is_restored_or_listed(host: Host) -> None:
             *(path.name for path in Path(f"/proc/sys/net/{family}/conf/lo").iterdir()),
             *(path.name for path in Path(f"/proc/sys/net/{family}/neigh/lo").iterdir()),
         }
-        expected = {*RESET_BY_A_MOVE[family], *ONLY_IN_FILES[family]}
+        expected = {*RESET_BY_A_MOVE[family], *IN_NO_ARRAY[family]}
         assert files - expected <= NOT_RESTORED | SEEN_TWICE
     snapshot = attach(host)
     assert {sysctl.key for sysctl in snapshot.sysctls} & NEIGHBOURS.keys() == NEIGHBOURS.keys()

@@ -16,7 +16,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.settings.sysctl import (
     SysctlDefaults,
-    in_files,
+    in_no_array,
     read_from_files,
     reset_by_move,
     set_by_claims,
@@ -208,7 +208,7 @@ def test_neighbour_and_mpls_sysctls_are_in_their_own_directories(tmp_path: Path)
         (net / name).parent.mkdir(parents=True, exist_ok=True)
         (net / name).write_text(f"{value}\n")
 
-    found = read_from_files(str(tmp_path), "eth1", in_files(None, secret=True))
+    found = read_from_files(str(tmp_path), "eth1", in_no_array(None, secret=True))
 
     assert [f"{sysctl.family} {sysctl.key} {sysctl.value}" for sysctl in found] == [
         "ipv6 stable_secret 2001:db8::7",
@@ -216,9 +216,11 @@ def test_neighbour_and_mpls_sysctls_are_in_their_own_directories(tmp_path: Path)
         "ipv6 regen_min_advance 2",
         "mpls input 1",
     ]
-    plain = in_files(None, secret=False)
+    plain = in_no_array(None, secret=False)
     assert read_from_files(str(tmp_path), "eth1", plain) == found[1:]
-    assert in_files(found[1:3], secret=True) == tuple((one.family, one.key) for one in found[1:3])
+    assert in_no_array(found[1:3], secret=True) == tuple(
+        (one.family, one.key) for one in found[1:3]
+    )
     write_value(str(tmp_path), "set", "eth1", Sysctl("ipv4", "locktime", "99"))
     assert (net / "ipv4/neigh/eth1/locktime").read_text() == "99"
 
@@ -231,7 +233,7 @@ def test_sysctls_of_an_absent_family_are_not_looked_up(
     paths: list[str] = []
     monkeypatch.setattr("dranet_nri.kernel.settings.sysctl._read", paths.append)
 
-    read_from_files(str(tmp_path), "eth1", in_files(None, secret=True))
+    read_from_files(str(tmp_path), "eth1", in_no_array(None, secret=True))
 
     assert {Path(path).relative_to(tmp_path).parts[2] for path in paths} == {"ipv4"}
 
