@@ -254,7 +254,7 @@ FIELD: Final = (
     ),
     Break(
         "an administrator's route in table local is lost",
-        "dranet_nri/kernel/ip/routes.py",
+        "dranet_nri/kernel/ip/route_replies.py",
         "derived = protocol == RTPROT_KERNEL and (table == RT_TABLE_LOCAL or kind in RTN_DERIVED)",
         "derived = table == RT_TABLE_LOCAL or (protocol == RTPROT_KERNEL and kind in RTN_DERIVED)",
         "tests/system/kernel/test_restore.py"
