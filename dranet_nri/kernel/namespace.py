@@ -187,21 +187,27 @@ class Namespace:
     def _with_others(
         self, link: Link, sysctls: tuple[Sysctl, ...], compared: Collection[Sysctl] | None
     ) -> tuple[Sysctl, ...]:
-        """Return the sysctls, and those that are in no array: of files and neighbour tables."""
+        """Return the sysctls, and those that are in no array: of neighbour tables and files."""
         keys = sysctl.in_no_array(compared, secret=sysctl.has_stable_privacy(sysctls))
-        in_tables = tuple(key for key in keys if key[1] in NEIGHBOUR_KEYS)
-        in_files = tuple(key for key in keys if key[1] not in NEIGHBOUR_KEYS)
+        needs_tables = any(key in NEIGHBOUR_KEYS for _, key in keys)
+        parameters = self._neighbour_parameters(link.index) if needs_tables else {}
+        # A table that lacks the link is read from its files, too: see dump_parameters.
+        in_files = tuple(
+            (family, key)
+            for family, key in keys
+            if key not in NEIGHBOUR_KEYS or family not in parameters
+        )
         proc_root, name = self._proc_root, link.name
         shown = run_inside(self.fd, lambda: sysctl.read_from_files(proc_root, name, in_files))
-        values = self._neighbour_values(link.index) if in_tables else {}
-        listed = (Sysctl(*key, values[key]) for key in in_tables if key in values)
+        values = neighbour_values(parameters)
+        listed = (Sysctl(*key, values[key]) for key in keys if key in values)
         first = tuple(entry for entry in shown if entry.secret)
         return (*first, *sysctls, *shown[len(first) :], *listed)
 
-    def _neighbour_values(self, index: int) -> dict[tuple[str, str], str]:
+    def _neighbour_parameters(self, index: int) -> LinkParameters:
         if self._parameters is None:
             self._parameters = dump_parameters(self.netlink, self.ns)
-        return neighbour_values(self._parameters.get(index, {}))
+        return self._parameters.get(index, {})
 
     def tcx(self, index: int) -> tuple[TcxProgram, ...] | None:
         """Return a link's TCX programs; None without TCX in the kernel, or the privilege."""

@@ -50,7 +50,8 @@ LinkParameters = Mapping[str, bytes]
 def dump_parameters(netlink: RtnetlinkSocket, where: str) -> Mapping[int, LinkParameters]:
     """Return ifindex → parameters of the namespace's links, not decoded.
 
-    A link without a family is left out of its table.
+    A link without a family is left out of its table. So may another one be: the kernel sends a long
+    table in parts, and if a link of an earlier part ends, it skips one (neightbl_dump_info).
 
     Raises:
         KernelError: the dump failed.

@@ -20,6 +20,7 @@ from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.session import NetlinkKernel
+from dranet_nri.kernel.settings.neighbour_tables import dump_parameters
 from dranet_nri.kernel.settings.sysctl import IN_NO_ARRAY, RESET_BY_A_MOVE
 from dranet_nri.linux.netlink.links import (
     IFLA_ADDRESS,
@@ -34,6 +35,7 @@ from dranet_nri.linux.netlink.links import (
     DumpedLink,
     link_from,
 )
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     DeviceKey,
@@ -46,7 +48,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.ops import AddRoute, MoveLink, RenameLink, SetSysctl
+from dranet_nri.plan.ops import AddRoute, MoveLink, RenameLink, SetSysctl, SetUp
 from tests.system.kernel.namespaces import add_veth, new_netns
 
 KEY = DeviceKey("pci", "0000:8a:00.0", "eth1", "0000:8a:00.0")
@@ -286,6 +288,33 @@ def test_sysctl_reset_by_a_move_is_read_from_its_own_place(session: Session) -> 
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, other)))
         assert sysctls() == {**plain, (family, key): other}
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, value)))
+
+
+@pytest.mark.parametrize("kept", [(), ("ipv6",)], ids=["both families", "one family"])
+def test_neighbour_sysctls_that_the_dump_skips_are_read_from_files(
+    session: Session, monkeypatch: pytest.MonkeyPatch, kept: tuple[str, ...]
+) -> None:
+    """The kernel skips a link if another one ends between the parts of a dump."""
+
+    def sysctls() -> set[Sysctl]:
+        host = session.observe(KEY, "net1").host
+        assert host is not None
+        return set(host.sysctls)
+
+    def skipping(netlink: RtnetlinkSocket, where: str) -> dict[int, dict[str, bytes]]:
+        found = dump_parameters(netlink, where)
+        return {
+            index: {family: value for family, value in parameters.items() if family in kept}
+            for index, parameters in found.items()
+        }
+
+    session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl("ipv4", "locktime", "80")))
+    expected = sysctls()
+    assert Sysctl("ipv4", "locktime", "80") in expected
+    session.apply(SetUp(Ns.HOST, "eth1"))  # drops the tables of the session
+    monkeypatch.setattr("dranet_nri.kernel.namespace.dump_parameters", skipping)
+
+    assert sysctls() == expected
 
 
 OWN_NETNS = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
