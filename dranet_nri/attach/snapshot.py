@@ -18,6 +18,7 @@ from dranet_nri.plan.restore import NO_LINK_LOCAL
 # linux/if.h. ipv6_add_dev permanently sets accept_dad of an arriving link with this flag to -1.
 IFF_NOARP: Final = 0x80
 MAX_KNOWN: Final = 64  # snapshots; a device usually has the same one for each pod
+MAX_ROUTES: Final = 64  # of such a snapshot
 _LOSABLE: Final = frozenset({"stable_secret", "addr_gen_mode", "accept_dad"})
 # Defaults of an arriving link that have no file: mpls_add_dev (net/mpls/af_mpls.c), ipv6_add_dev.
 _WITHOUT_FILES: Final = {("mpls", "input"): "0", IPV6_TOKEN: "::"}
@@ -47,7 +48,8 @@ def snapshot_of(session: Session, allocated: AllocatedDevice, observed: Observed
         if sysctl.value != defaults.get((sysctl.family, sysctl.key), sysctl.value)
         or (sysctl.key in _LOSABLE and _is_lost(sysctl, is_noarp=is_noarp))
     ]
-    return _known(replace(host, sysctls=tuple(lost)))
+    snapshot = replace(host, sysctls=tuple(lost))
+    return _known(snapshot) if len(snapshot.routes) <= MAX_ROUTES else snapshot
 
 
 @lru_cache(MAX_KNOWN)

@@ -14,7 +14,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EACCES, EEXIST, ENOENT, ENOSYS, EOPNOTSUPP, EPERM
+from errno import EACCES, EEXIST, EINVAL, ELOOP, ENOENT, ENOSYS, EOPNOTSUPP, EPERM, EXDEV
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -25,9 +25,11 @@ STAGED_SUFFIX: Final = ".new"
 RECORD_MODE: Final = 0o640
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAMELESS: Final = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
-# The path exists; the file system has no files without a name, or no links; procfs is absent; or a
-# security module refuses.
-_CANNOT_CREATE: Final = frozenset({EEXIST, EOPNOTSUPP, ENOSYS, ENOENT, EPERM, EACCES})
+# The path exists; the file system has no files without a name, or no links; procfs is absent or
+# without links; or a security module refuses.
+_CANNOT_CREATE: Final = frozenset(
+    {EEXIST, EOPNOTSUPP, ENOSYS, EINVAL, EXDEV, ENOENT, ELOOP, EPERM, EACCES}
+)
 _OVERWRITE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -64,8 +66,9 @@ class FileSystem:
                 _write(file, data)
             if durable:
                 os.fsync(descriptor)
-            # With a directory, Python follows the link in procfs, as linkat(2) describes it.
-            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
+            _link(descriptor, path)
+            if durable:  # again, because btrfs does not log a file without a link
+                os.fsync(descriptor)
         finally:
             self._release(descriptor)
 
@@ -92,7 +95,7 @@ class FileSystem:
 
     @contextmanager
     def freed_later(self) -> Iterator[None]:
-        """Keep files that are replaced or removed meanwhile until the end, where supported."""
+        """Free what is created, replaced or removed meanwhile at the end, where supported."""
         yield
 
     def _release(self, descriptor: int) -> None:
@@ -152,6 +155,15 @@ class DeferredFileSystem(FileSystem):
         while self._kept:
             with suppress(IndexError):  # another thread frees, too
                 os.close(self._kept.pop())
+
+
+def _link(descriptor: int, path: Path) -> None:
+    """Link an open file, which has no name, to path."""
+    try:
+        # With a directory, Python follows the link in procfs, as linkat(2) describes it.
+        os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _write(file: FileIO, data: bytes) -> None:

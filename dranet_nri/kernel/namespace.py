@@ -1,7 +1,7 @@
 """An open network namespace of a session, and the requests of a plan in it."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from errno import EPERM
 from typing import Final
 
@@ -17,8 +17,10 @@ from dranet_nri.kernel.settings.ethtool import Ethtool
 from dranet_nri.kernel.settings.neighbour_tables import (
     NEIGHBOUR_KEYS,
     LinkParameters,
-    dump_parameters,
-    neighbour_values,
+    dump_tables,
+    known_sysctls,
+    parameters_of,
+    remember,
 )
 from dranet_nri.kernel.settings.token import set_token, token_of
 from dranet_nri.linux import bpf
@@ -78,7 +80,7 @@ class Namespace:
         self._loaded = loaded
         self._links: tuple[DumpedLink, ...] | None = None
         self._rules: tuple[Rule, ...] | None = None
-        self._parameters: Mapping[int, LinkParameters] | None = None  # of neighbour tables
+        self._tables: list[bytes] | None = None  # of neighbours
         self._indexes: dict[str, int] = {}
         self._ipsec: NetlinkSocket | None = None
 
@@ -86,7 +88,7 @@ class Namespace:
         """Drop cached links, rules and neighbour tables before a change."""
         self._links = None
         self._rules = None
-        self._parameters = None
+        self._tables = None
 
     def invalidate_names(self) -> None:
         """Drop cached names before a link appears, disappears or is renamed."""
@@ -187,27 +189,30 @@ class Namespace:
     def _with_others(
         self, link: Link, sysctls: tuple[Sysctl, ...], compared: Collection[Sysctl] | None
     ) -> tuple[Sysctl, ...]:
-        """Return the sysctls, and those that are in no array: of neighbour tables and files."""
+        """Return the sysctls, and those that are in no array: of files, or known ones."""
         keys = sysctl.in_no_array(compared, secret=sysctl.has_stable_privacy(sysctls))
-        needs_tables = any(key in NEIGHBOUR_KEYS for _, key in keys)
-        parameters = self._neighbour_parameters(link.index) if needs_tables else {}
-        # A table that lacks the link is read from its files, too: see dump_parameters.
-        in_files = tuple(
-            (family, key)
-            for family, key in keys
-            if key not in NEIGHBOUR_KEYS or family not in parameters
-        )
+        families = {entry.family for entry in sysctls}
+        parameters, known = None, None
+        if any(key in NEIGHBOUR_KEYS for _, key in keys):
+            parameters = self._neighbour_parameters(link.index, families)
+            known = known_sysctls(parameters) if parameters else None
+        in_files = tuple(key for key in keys if known is None or key[1] not in NEIGHBOUR_KEYS)
         proc_root, name = self._proc_root, link.name
         shown = run_inside(self.fd, lambda: sysctl.read_from_files(proc_root, name, in_files))
-        values = neighbour_values(parameters)
-        listed = (Sysctl(*key, values[key]) for key in keys if key in values)
+        if parameters and known is None and compared is None:
+            self._tables = None
+            if self._neighbour_parameters(link.index, families) == parameters:
+                remember(parameters, (entry for entry in shown if entry.key in NEIGHBOUR_KEYS))
         first = tuple(entry for entry in shown if entry.secret)
+        listed = (entry for entry in known or () if (entry.family, entry.key) in keys)
         return (*first, *sysctls, *shown[len(first) :], *listed)
 
-    def _neighbour_parameters(self, index: int) -> LinkParameters:
-        if self._parameters is None:
-            self._parameters = dump_parameters(self.netlink, self.ns)
-        return self._parameters.get(index, {})
+    def _neighbour_parameters(self, index: int, families: set[str]) -> LinkParameters | None:
+        """Return the link's parameters, None if they are not those of its address families."""
+        if self._tables is None:
+            self._tables = dump_tables(self.netlink, self.ns)
+        parameters = parameters_of(self._tables, index)
+        return parameters if {family for family, _ in parameters} == families else None
 
     def tcx(self, index: int) -> tuple[TcxProgram, ...] | None:
         """Return a link's TCX programs; None without TCX in the kernel, or the privilege."""

@@ -2,8 +2,8 @@
 
 Rules:
 1. A query without changes costs one read(2).
-2. A query returns every change made before it: the kernel queues the event during the rename. After
-   lost events it returns that everything may have changed.
+2. A query returns every change made before it: the kernel queues the event during the rename or
+   link. After lost events it returns that everything may have changed.
 """
 
 import ctypes

@@ -138,7 +138,7 @@ class RecordReader(Generic[R]):
     def refresh(self) -> frozenset[str]:
         """Read changed records; return the claims (UIDs) whose records may have changed.
 
-        One read(2) if nothing changed. A record renamed into place before the call is included.
+        One read(2) if nothing changed. A record that is in place before the call is included.
 
         Raises:
             StateError: no directory of the path can be watched.

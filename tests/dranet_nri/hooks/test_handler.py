@@ -8,6 +8,7 @@ from errno import EBUSY
 
 import pytest
 
+from dranet_nri.attach.snapshot import MAX_ROUTES
 from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.component.files import FileSystem
 from dranet_nri.errors import AttachError, DranetError, RefusedError
@@ -16,6 +17,7 @@ from dranet_nri.model import (
     Mount,
     NetworkConfig,
     Phase,
+    Route,
     RouteConfig,
 )
 from dranet_nri.plan.ops import MoveLink
@@ -81,8 +83,14 @@ def test_files_are_not_freed_until_the_nic_has_moved(
     assert states == [*attach, *detach]
 
 
-def test_equal_snapshot_is_the_one_that_was_taken_before(node: Node) -> None:
-    """Its JSON is cached, see json_codec."""
+@pytest.mark.parametrize(("routes", "is_same"), [(0, True), (MAX_ROUTES + 1, False)])
+def test_equal_snapshot_is_the_one_that_was_taken_before(
+    node: Node, routes: int, *, is_same: bool
+) -> None:
+    """Its JSON is cached, see json_codec. One with many routes is not kept."""
+    for number in range(routes):
+        route = Route(f"10.99.{number}.0/24", scope=253, metric=number + 1)
+        node.kernel.space(None).add_route("arrange", "eth1", route)
     snapshots = []
     for name in ("one", "two"):
         pod = node.pod(name)
@@ -95,7 +103,8 @@ def test_equal_snapshot_is_the_one_that_was_taken_before(node: Node) -> None:
         node.allocations.remove(claim.claim.uid)
 
     assert snapshots[0] is not None
-    assert snapshots[0] is snapshots[1]
+    assert snapshots[0] == snapshots[1]
+    assert (snapshots[0] is snapshots[1]) is is_same
 
 
 def test_record_is_removed_after_the_release_of_a_restored_claim(node: Node) -> None:

@@ -23,11 +23,11 @@ NOT_REACHABLE = {"routes": [{"destination": "172.31.0.0/16", "gateway": "198.51.
     [
         ("closed the gate", 1),  # before anything is done
         ("about to record intent", 1),
-        ("renamed attachments/", 1),  # the intent is written
+        ("created attachments/", 1),  # the intent is written
         pytest.param("from host to pod", 1, marks=pytest.mark.every_runtime),
         ("add address", 1),  # amid the configuration
         ("about to record attached", 1),
-        ("renamed attachments/", 2),  # the result is written
+        ("renamed attachments/", 1),  # the result is written
         ("staged cdi/", 1),  # before the gate opens
         ("renamed cdi/", 1),  # it is open
     ],

@@ -4,7 +4,7 @@ import os
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from errno import EPERM
@@ -20,7 +20,8 @@ from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.session import NetlinkKernel
-from dranet_nri.kernel.settings.neighbour_tables import dump_parameters
+from dranet_nri.kernel.settings import sysctl
+from dranet_nri.kernel.settings.neighbour_tables import NEIGHBOUR_KEYS, parameters_of
 from dranet_nri.kernel.settings.sysctl import IN_NO_ARRAY, RESET_BY_A_MOVE
 from dranet_nri.linux.netlink.links import (
     IFLA_ADDRESS,
@@ -35,7 +36,6 @@ from dranet_nri.linux.netlink.links import (
     DumpedLink,
     link_from,
 )
-from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     DeviceKey,
@@ -290,31 +290,81 @@ def test_sysctl_reset_by_a_move_is_read_from_its_own_place(session: Session) -> 
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, value)))
 
 
-@pytest.mark.parametrize("kept", [(), ("ipv6",)], ids=["both families", "one family"])
+def host_sysctls(session: Session) -> set[Sysctl]:
+    """Return the sysctls of the device on the host."""
+    host = session.observe(KEY, "net1").host
+    assert host is not None
+    return set(host.sysctls)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of sysctls that are read from files; no neighbour sysctls are known."""
+    read: list[str] = []
+    plain = sysctl.read_from_files
+
+    def noted(proc_root: str, name: str, keys: Sequence[tuple[str, str]]) -> tuple[Sysctl, ...]:
+        read.extend(f"{family} {key}" for family, key in keys)
+        return plain(proc_root, name, keys)
+
+    monkeypatch.setattr(sysctl, "read_from_files", noted)
+    monkeypatch.setattr("dranet_nri.kernel.settings.neighbour_tables._known", {})
+    return read
+
+
+def test_neighbour_sysctls_are_read_once_for_equal_parameters(
+    session: Session, reads: list[str]
+) -> None:
+    first = host_sysctls(session)
+    assert {"ipv4 locktime", "ipv6 locktime"} <= {*reads}
+    reads.clear()
+
+    assert host_sysctls(session) == first
+    assert not [name for name in reads if name.split()[1] in NEIGHBOUR_KEYS]
+
+    changed = Sysctl("ipv6", "locktime", "80")
+    session.apply(SetSysctl(Ns.HOST, "eth1", changed))
+    assert host_sysctls(session) == first - {Sysctl("ipv6", "locktime", "0")} | {changed}
+    assert "ipv6 locktime" in reads
+
+
+@pytest.mark.parametrize("kept", [0, 1], ids=["both families", "one family"])
 def test_neighbour_sysctls_that_the_dump_skips_are_read_from_files(
-    session: Session, monkeypatch: pytest.MonkeyPatch, kept: tuple[str, ...]
+    session: Session, monkeypatch: pytest.MonkeyPatch, reads: list[str], kept: int
 ) -> None:
     """The kernel skips a link if another one ends between the parts of a dump."""
-
-    def sysctls() -> set[Sysctl]:
-        host = session.observe(KEY, "net1").host
-        assert host is not None
-        return set(host.sysctls)
-
-    def skipping(netlink: RtnetlinkSocket, where: str) -> dict[int, dict[str, bytes]]:
-        found = dump_parameters(netlink, where)
-        return {
-            index: {family: value for family, value in parameters.items() if family in kept}
-            for index, parameters in found.items()
-        }
-
-    session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl("ipv4", "locktime", "80")))
-    expected = sysctls()
-    assert Sysctl("ipv4", "locktime", "80") in expected
+    expected = host_sysctls(session)
     session.apply(SetUp(Ns.HOST, "eth1"))  # drops the tables of the session
-    monkeypatch.setattr("dranet_nri.kernel.namespace.dump_parameters", skipping)
+    reads.clear()
+    monkeypatch.setattr(
+        "dranet_nri.kernel.namespace.parameters_of",
+        lambda tables, index: parameters_of(tables, index)[:kept],
+    )
+    # Those of a link without IPv6 may be known.
+    monkeypatch.setattr("dranet_nri.kernel.namespace.known_sysctls", lambda _: ())
 
-    assert sysctls() == expected
+    assert host_sysctls(session) == expected
+    assert {"ipv4 locktime", "ipv6 locktime"} <= {*reads}
+
+
+def test_neighbour_sysctls_that_change_during_the_read_are_not_remembered(
+    session: Session, monkeypatch: pytest.MonkeyPatch, reads: list[str]
+) -> None:
+    plain = sysctl.read_from_files
+    path = Path("/proc/sys/net/ipv4/neigh/eth1/locktime")
+    before: list[Sysctl] = []
+
+    def changing(proc_root: str, name: str, keys: Sequence[tuple[str, str]]) -> tuple[Sysctl, ...]:
+        before.append(Sysctl("ipv4", "locktime", path.read_text().strip()))
+        path.write_text("80")
+        return plain(proc_root, name, keys)
+
+    monkeypatch.setattr(sysctl, "read_from_files", changing)
+    assert Sysctl("ipv4", "locktime", "80") in host_sysctls(session)
+    monkeypatch.setattr(sysctl, "read_from_files", plain)
+    session.apply(SetSysctl(Ns.HOST, "eth1", before[0]))
+
+    assert before[0] in host_sysctls(session)
 
 
 OWN_NETNS = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
