@@ -33,7 +33,7 @@ _CANNOT_CREATE: Final = frozenset(
 _OVERWRITE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_MAX_KEPT: Final = 64  # descriptors, if a restore does not end
+_MAX_KEPT: Final = 64  # descriptors, if an attach or a restore does not end
 _REPLACED_TRIES: Final = 100  # a writer would have to rename between open and fstat each time
 
 

@@ -23,8 +23,8 @@ from dranet_nri.model import Sysctl
 RTM_GETNEIGHTBL: Final = 66
 NDTA_PARMS: Final = 6
 NDTPA_IFINDEX: Final = 1
-# Without the current reachable time, which is random, and the number of references.
-_COMPARED: Final = (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19)
+# One for each key below, in another order.
+_COMPARED: Final = (4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19)
 # Files of net/<family>/neigh/<link>, without those with the same value in another unit. A move
 # resets them, and they are in no array.
 NEIGHBOUR_KEYS: Final = (
@@ -79,7 +79,13 @@ def known_sysctls(parameters: LinkParameters) -> tuple[Sysctl, ...] | None:
 
 
 def remember(parameters: LinkParameters, sysctls: Iterable[Sysctl]) -> None:
-    """Cache the neighbour sysctls that the files of a link with these parameters have."""
+    """Cache the neighbour sysctls that the files of a link with these parameters have.
+
+    Not if one is missing: the link was renamed while they were read.
+    """
+    found = tuple(sysctls)
+    if len(found) != sum(value is not None for _, values in parameters for value in values):
+        return
     if len(_known) >= MAX_CACHED:
         _known.clear()
-    _known[parameters] = tuple(sysctls)
+    _known[parameters] = found

@@ -347,6 +347,18 @@ def test_neighbour_sysctls_that_the_dump_skips_are_read_from_files(
     assert {"ipv4 locktime", "ipv6 locktime"} <= {*reads}
 
 
+def test_neighbour_sysctls_without_one_that_was_not_read_are_not_remembered(
+    session: Session, monkeypatch: pytest.MonkeyPatch, reads: list[str]
+) -> None:
+    """The files of a link move when it is renamed."""
+    plain = sysctl.read_from_files
+    monkeypatch.setattr(sysctl, "read_from_files", lambda *arguments: plain(*arguments)[:-1])
+    partial = host_sysctls(session)
+    monkeypatch.setattr(sysctl, "read_from_files", plain)
+
+    assert host_sysctls(session) > partial
+
+
 def test_neighbour_sysctls_that_change_during_the_read_are_not_remembered(
     session: Session, monkeypatch: pytest.MonkeyPatch, reads: list[str]
 ) -> None:
