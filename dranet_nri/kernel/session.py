@@ -20,8 +20,8 @@ from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel import child, links, rdma
 from dranet_nri.kernel.dhcp import DhcpSocket
 from dranet_nri.kernel.host import host_facts
-from dranet_nri.kernel.ip import addresses, neighbours, routes, rules
-from dranet_nri.kernel.ip.addresses import AddressOp
+from dranet_nri.kernel.ip import addresses
+from dranet_nri.kernel.link_ops import apply_by_index, apply_by_name
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import (
     HOST_PATH,
@@ -33,7 +33,6 @@ from dranet_nri.kernel.netns import (
     same_namespace,
 )
 from dranet_nri.kernel.observe import observe
-from dranet_nri.kernel.settings import rate
 from dranet_nri.kernel.settings.sysctl import SysctlDefaults
 from dranet_nri.linux.bpf import LoadedPrograms
 from dranet_nri.linux.netlink.links import link_at, link_from
@@ -53,13 +52,8 @@ from dranet_nri.model import (
     TcxProgram,
 )
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
-from dranet_nri.plan.lease_ops import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
-    AddAddress,
-    AddAltname,
     AddChild,
-    AddNeighbour,
-    AddRoute,
     AddRule,
     DelAltname,
     DelLink,
@@ -70,17 +64,13 @@ from dranet_nri.plan.ops import (
     RenameRdma,
     SetDown,
     SetFeatures,
-    SetLink,
-    SetMaster,
     SetPrivateFlags,
     SetSysctl,
-    SetUp,
 )
 from dranet_nri.plan.routes.comparison import RouteKey
 from dranet_nri.plan.routes.vrf import AddVrf
 from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
-from dranet_nri.plan.settings.rate import LimitRate
 
 # MoveRdma recreates IPoIB links.
 CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | AddVrf | DelLink
@@ -301,7 +291,7 @@ class NetlinkSession:
             case DelLink():
                 child.delete(namespace.netlink, what, op.index)
             case SetDown() | RenameLink() | DelAltname() | DetachXdp() | AddRule():
-                _apply_by_index(namespace, what, op)
+                apply_by_index(namespace, what, op)
             case RenameRdma():
                 rdma.rename(namespace.fd, what, op.index, op.name)
             case DetachTcx(_, name, kept):
@@ -322,7 +312,7 @@ class NetlinkSession:
             case SetRss(_, name, table):
                 namespace.ethtool.set_rss(what, namespace.index(what, name), table)
             case _:
-                _apply_by_name(namespace, what, op)
+                apply_by_name(namespace, what, op)
 
     def _move(self, what: str, op: MoveLink | MoveRdma) -> None:
         source, target = self._namespace(op.source, what), self._namespace(op.target, what)
@@ -343,58 +333,3 @@ class NetlinkSession:
         if namespace is None:
             raise KernelError(what, ESTALE, f"the session has no {ns} namespace")
         return namespace
-
-
-def _apply_by_index(
-    namespace: Namespace, what: str, op: SetDown | RenameLink | DelAltname | DetachXdp | AddRule
-) -> None:
-    netlink = namespace.netlink
-    match op:
-        case SetDown():
-            links.set_down(netlink, what, op.index)
-        case RenameLink():
-            links.rename(netlink, what, op.index, op.name)
-        case DelAltname():
-            links.del_altname(netlink, what, op.index, op.altname)
-        case DetachXdp():
-            links.detach_xdp(netlink, what, op.index, op.mode)
-        case AddRule():
-            rules.add_rule(netlink, what, op.rule)
-        case _:
-            assert_never(op)
-
-
-def _apply_by_name(
-    namespace: Namespace,
-    what: str,
-    op: SetLink | SetUp | AddAltname | SetMaster | AddressOp | AddRoute | AddNeighbour | LimitRate,
-) -> None:
-    netlink = namespace.netlink
-    index = namespace.index(what, op.name)
-    match op:
-        case AddAddress() | LeaseAddress() | DropAddress():
-            addresses.apply(netlink, what, index, op)
-        case SetLink():
-            links.set_settings(netlink, what, index, op.settings)
-        case SetUp():
-            links.set_up(netlink, what, index)
-        case LimitRate():
-            rate.limit(netlink, what, index, op.rate)
-        case AddAltname():
-            links.add_altname(netlink, what, index, op.altname)
-        case SetMaster():
-            master = namespace.index(what, op.master) if op.master else 0
-            links.set_master(netlink, what, index, master)
-        case AddRoute():
-            routes.add_route(
-                netlink,
-                what,
-                index,
-                op.route,
-                lambda name: namespace.index(what, name),
-                append=op.ns is Ns.HOST,
-            )
-        case AddNeighbour():
-            neighbours.add_neighbour(netlink, what, index, op.neighbour)
-        case _:
-            assert_never(op)
