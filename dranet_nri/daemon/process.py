@@ -35,6 +35,7 @@ from dranet_nri.facts.uevents import DeviceEvents
 from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.settings.sysctl import check_root
+from dranet_nri.linux.netlink.other_netns import UpperLinks
 from dranet_nri.linux.rdma.types import RdmaEvent
 from dranet_nri.linux.rdma.watcher import RdmaListener
 from dranet_nri.model import Phase
@@ -98,7 +99,7 @@ class NriDaemon:
             plugin = self._plugin(kernel, attachments, allocations)
             self._clear(plugin.attacher.gate, attachments)
             gc.freeze()  # permanent objects; a collection of them would stop all hooks for 30 ms
-            await self._serve(plugin, stop)
+            await self._serve(plugin, kernel.uppers, stop)
         self._log.info("stopped")
 
     async def _acquired(self, lock: PluginLock, stop: asyncio.Event) -> bool:
@@ -159,7 +160,7 @@ class NriDaemon:
         except OSError as error:
             self._log.warning("files of a crash not cleared", reason=str(error))
 
-    async def _serve(self, plugin: HookHandler, stop: asyncio.Event) -> None:
+    async def _serve(self, plugin: HookHandler, uppers: UpperLinks, stop: asyncio.Event) -> None:
         def notify(notice: Notice) -> None:
             self._log_notice(plugin, notice)
             if isinstance(notice, Serving | Unsynchronized | Disconnected):
@@ -173,7 +174,8 @@ class NriDaemon:
             self._schedule,
             lambda: connection.status,
         )
-        read = partial(plugin.attacher.watchdog.run, privileged.read_privileged_facts)
+        facts = partial(privileged.read_privileged_facts, uppers)
+        read = partial(plugin.attacher.watchdog.run, facts)
         facts_writer = PrivilegedFactsWriter(FileSystem(), self._settings.run, read)
         leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
         plugin.attacher.on_attached = leases.note

@@ -8,7 +8,7 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.links import dump_links
-from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
+from dranet_nri.linux.netlink.other_netns import UpperLinks
 from dranet_nri.linux.netlink.protocols import LoadedProtocols
 from dranet_nri.linux.netlink.rtnetlink import open_here
 from dranet_nri.linux.netlink.underlays import open_ipsec, underlays
@@ -17,22 +17,25 @@ from dranet_nri.state.privileged_facts import PrivilegedFacts, Programs
 _OWN: Final = "/proc/thread-self/ns/net"
 
 
-def read_privileged_facts() -> PrivilegedFacts:
+def read_privileged_facts(uppers: UpperLinks) -> PrivilegedFacts:
     """Return the current facts.
+
+    Args:
+        uppers: upper links of the host's namespace, in which the calling thread is.
 
     Raises:
         KernelError: the request failed; EPERM: the privilege is missing.
         OSError: /proc is not available.
     """
-    return _facts(bpf.tcx_names())
+    return _facts(bpf.tcx_names(), uppers)
 
 
 def read_allowed_facts() -> PrivilegedFacts:
     """Return the readable facts; without the privilege, no programs."""
-    return _facts(_programs_if_allowed())
+    return _facts(_programs_if_allowed(), UpperLinks(None))
 
 
-def _facts(programs: Programs) -> PrivilegedFacts:
+def _facts(programs: Programs, uppers: UpperLinks) -> PrivilegedFacts:
     nsfd = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with ExitStack() as opened:
@@ -41,7 +44,7 @@ def _facts(programs: Programs) -> PrivilegedFacts:
             if ipsec is not None:
                 opened.enter_context(closing(ipsec))
             links = dump_links(netlink, "the host")
-            upper_kinds = foreign_upper_kinds(netlink, nsfd)
+            upper_kinds = uppers.kinds(netlink, nsfd)
             return PrivilegedFacts(programs, upper_kinds, underlays(netlink, links, ipsec))
     finally:
         os.close(nsfd)

@@ -15,7 +15,6 @@ from dranet_nri.linux.netlink.links import (
     IFLA_PHYS_PORT_NAME,
     Parents,
 )
-from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
 from dranet_nri.linux.netlink.policy_routing import policy_routes
 from dranet_nri.linux.netlink.routes import main_routes
 from dranet_nri.linux.netlink.tunnels import tunnel_ends
@@ -44,7 +43,7 @@ def host_facts(host: Namespace, sys_root: str) -> HostFacts:
 
 def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
     owned = addresses(host.netlink)
-    elsewhere = foreign_upper_kinds(host.netlink, host.fd)
+    elsewhere = host.upper_kinds()
     ipsec = host.ipsec()
     encryption = run_inside(host.fd, lambda: underlays(host.netlink, host.links(), ipsec))
     for dumped in host.links():

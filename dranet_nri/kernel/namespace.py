@@ -1,7 +1,7 @@
 """An open network namespace of a session, and the requests of a plan in it."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from errno import EPERM
 from typing import Final
 
@@ -26,6 +26,7 @@ from dranet_nri.kernel.settings.token import set_token, token_of
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
+from dranet_nri.linux.netlink.other_netns import UpperLinks
 from dranet_nri.linux.netlink.protocols import LoadedProtocols
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, rtnetlink_socket
 from dranet_nri.linux.netlink.socket import NetlinkSocket
@@ -54,7 +55,12 @@ class Namespace:
     """
 
     def __init__(
-        self, ns: Ns, nsfd: int, proc_root: str, loaded: LoadedProtocols | None = None
+        self,
+        ns: Ns,
+        nsfd: int,
+        proc_root: str,
+        loaded: LoadedProtocols | None = None,
+        uppers: UpperLinks | None = None,
     ) -> None:
         """Take over nsfd, also on failure, and open the sockets in it.
 
@@ -63,6 +69,7 @@ class Namespace:
             nsfd: descriptor of the namespace.
             proc_root: see NetlinkKernel.
             loaded: protocols of the namespace; None: no IPsec is reported.
+            uppers: upper links in other namespaces; None: none are reported.
 
         Raises:
             KernelError: the namespace cannot be entered.
@@ -78,6 +85,7 @@ class Namespace:
             raise
         self._proc_root = proc_root
         self._loaded = loaded
+        self._uppers = uppers
         self._links: tuple[DumpedLink, ...] | None = None
         self._rules: tuple[Rule, ...] | None = None
         self._tables: list[bytes] | None = None  # of neighbours
@@ -129,6 +137,10 @@ class Namespace:
         if self._ipsec is None and loaded is not None:
             self._ipsec = run_inside(self.fd, lambda: open_ipsec(loaded))
         return self._ipsec
+
+    def upper_kinds(self) -> Mapping[int, tuple[str, ...]]:
+        """Return ifindex -> kinds of its upper links in other namespaces."""
+        return self._uppers.kinds(self.netlink, self.fd) if self._uppers else {}
 
     def close(self) -> None:
         """Close sockets and descriptor. Idempotent."""

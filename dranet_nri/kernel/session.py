@@ -36,6 +36,7 @@ from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.settings.sysctl import SysctlDefaults
 from dranet_nri.linux.bpf import LoadedPrograms
 from dranet_nri.linux.netlink.links import link_at, link_from
+from dranet_nri.linux.netlink.other_netns import upper_links_here
 from dranet_nri.linux.netlink.protocols import LoadedProtocols
 from dranet_nri.model import (
     CharDevice,
@@ -77,7 +78,11 @@ CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | AddVrf | De
 
 
 class NetlinkKernel:
-    """The running kernel. Thread-safe; a session belongs to one thread."""
+    """The running kernel. Thread-safe; a session belongs to one thread.
+
+    Attributes:
+        uppers: links over the host's links, in other namespaces.
+    """
 
     def __init__(
         self, *, host_path: str = HOST_PATH, proc_root: str = "/proc", sys_root: str = "/sys"
@@ -109,6 +114,7 @@ class NetlinkKernel:
         self._lock = threading.Lock()
         self._loaded = LoadedPrograms()
         self._protocols = run_inside(fd, LoadedProtocols)
+        self.uppers = run_inside(fd, upper_links_here)
 
     def identify(self, path: str) -> NetnsId | None:
         """Return the identity of the namespace at path, None if none is there."""
@@ -145,7 +151,8 @@ class NetlinkKernel:
         opened: dict[Ns, Namespace] = {}
         try:
             host_fd = os.dup(self._host_fd)
-            opened[Ns.HOST] = Namespace(Ns.HOST, host_fd, self._proc_root, self._protocols)
+            known = self._protocols, self.uppers
+            opened[Ns.HOST] = Namespace(Ns.HOST, host_fd, self._proc_root, *known)
             if netns is not None:
                 opened[Ns.POD] = self._open_referenced(netns)
         except BaseException:

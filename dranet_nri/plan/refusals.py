@@ -81,7 +81,7 @@ _OFF: Final = "IPv6 is disabled on this link (net.ipv6.conf.*.disable_ipv6)"
 
 ANY: Final[Mapping[int, str]] = {
     EPERM: "the plugin lacks a capability; run it as in manifests/ (CAP_NET_ADMIN, "
-    "CAP_NET_RAW, CAP_SYS_ADMIN)",
+    "CAP_NET_BROADCAST, CAP_NET_RAW, CAP_SYS_ADMIN)",
     EACCES: "the kernel or a security module forbids it; see the node's audit log",
     EROFS: "the file system is read-only; run the plugin as in manifests/",
     ENOENT: "an object that it needs no longer exists, or the node's kernel does not support it",

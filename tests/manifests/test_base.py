@@ -54,7 +54,9 @@ def same(*paths: Path) -> dict[str, str]:
     ("container", "added"),
     [
         pytest.param(SHIM, None, id="the shim"),
-        pytest.param(PLUGIN, ["NET_ADMIN", "NET_RAW", "SYS_ADMIN"], id="the plugin"),
+        pytest.param(
+            PLUGIN, ["NET_ADMIN", "NET_BROADCAST", "NET_RAW", "SYS_ADMIN"], id="the plugin"
+        ),
     ],
 )
 def test_container_has_the_documented_capabilities(container: Any, added: Any) -> None:

@@ -9,6 +9,7 @@ Rules:
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from dranet_nri.errors import RefusedError
 from dranet_nri.inventory import (
@@ -23,19 +24,30 @@ from dranet_nri.model import Device, LinkState, is_temporary_name
 from dranet_nri.plan.kernel import Session
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostScan:
-    """Result of a host scan.
+    """Result of a host scan. Most pods need only one of the two kinds of reasons.
 
     Attributes:
         facts: facts of the host.
-        reasons: ifindex -> reason why no pod may have the link.
-        parent_reasons: ifindex -> reason why no pod may have a child of the link.
+        uplinks: uplinks of the same facts.
+        include, parents: see PublishGuard.
     """
 
     facts: HostFacts
-    reasons: Mapping[int, str]
-    parent_reasons: Mapping[int, str]
+    uplinks: Uplinks
+    include: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
+
+    @cached_property
+    def reasons(self) -> Mapping[int, str]:
+        """Return ifindex -> reason why no pod may have the link."""
+        return hazards(self.facts, self.uplinks, self.include)
+
+    @cached_property
+    def parent_reasons(self) -> Mapping[int, str]:
+        """Return ifindex -> reason why no pod may have a child of the link."""
+        return parent_hazards(self.facts, self.uplinks, self.include, self.parents)
 
     def require_publishable(
         self, device: Device, index: int | None, *, as_parent: bool = False
@@ -83,11 +95,7 @@ class PublishGuard:
         facts = session.host_facts()
         uplinks = uplinks_of(facts, self.node_addresses, self._uplinks, self.uplinks)
         self._uplinks = uplinks
-        return HostScan(
-            facts,
-            hazards(facts, uplinks, self.include),
-            parent_hazards(facts, uplinks, self.include, self.parents),
-        )
+        return HostScan(facts, uplinks, self.include, self.parents)
 
 
 def has_temporary_name(host: LinkState | None, snapshot: LinkState | None) -> bool:

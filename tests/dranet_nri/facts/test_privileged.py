@@ -7,6 +7,7 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import privileged
 from dranet_nri.linux import bpf
+from dranet_nri.linux.netlink.other_netns import UpperLinks
 from dranet_nri.state.privileged_facts import PrivilegedFacts
 
 pytestmark = pytest.mark.process
@@ -19,7 +20,7 @@ UNDERLAYS = {8: ("IPsec",)}
 @pytest.fixture(autouse=True)
 def others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a link of another namespace run over a link of the host, and IPsec send through one."""
-    monkeypatch.setattr(privileged, "foreign_upper_kinds", lambda *_: ABOVE)
+    monkeypatch.setattr(UpperLinks, "kinds", lambda *_: ABOVE)
     monkeypatch.setattr(privileged, "underlays", lambda *_: UNDERLAYS)
 
 
@@ -49,4 +50,4 @@ def test_plugin_raises_eperm_on_programs(monkeypatch: pytest.MonkeyPatch) -> Non
     refuse(monkeypatch, EPERM)
 
     with pytest.raises(KernelError, match="EPERM"):
-        privileged.read_privileged_facts()
+        privileged.read_privileged_facts(UpperLinks(None))

@@ -19,7 +19,7 @@ PARENT = "0000:8a:00.1"
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the host have no addresses, routes, rules, links above, nor underlays."""
-    for name in ("addresses", "foreign_upper_kinds", "run_inside"):
+    for name in ("addresses", "run_inside"):
         monkeypatch.setattr(host, name, lambda *_: {})
     monkeypatch.setattr(host, "main_routes", lambda *_: ((), (), ()))
     monkeypatch.setattr(host, "policy_routes", lambda *_: ())
@@ -31,6 +31,7 @@ def device(attrs: dict[int, bytes]) -> NetDevice:
     space: Any = SimpleNamespace(
         links=lambda: [DumpedLink("eth1", 3, 1, 0, attrs)],
         ipsec=lambda: None,
+        upper_kinds=dict,
         netlink=None,
         fd=-1,
     )

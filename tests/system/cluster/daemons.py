@@ -57,6 +57,7 @@ for _ in $(seq 50); do
 done
 exit 1
 """
+NET_BROADCAST: Final = 1 << 11
 NET_ADMIN: Final = 1 << 12
 NET_RAW: Final = 1 << 13
 SYS_ADMIN: Final = 1 << 21
@@ -82,7 +83,7 @@ class Rights:
 # Root without power, or with no more than it must have, for directories that are the host's root's.
 MUST: Final = {
     "shim": Rights(1, frozenset({0}), frozenset({0})),
-    "nri": Rights(0, frozenset({0}), frozenset({NET_ADMIN | NET_RAW | SYS_ADMIN})),
+    "nri": Rights(0, frozenset({0}), frozenset({NET_BROADCAST | NET_ADMIN | NET_RAW | SYS_ADMIN})),
 }
 
 

@@ -1,0 +1,136 @@
+"""Events of links in other network namespaces, and of the ids of namespaces.
+
+Rules:
+1. An event is received if its namespace has an id in the namespace of the socket at that time, and
+   the process has CAP_NET_BROADCAST (do_one_broadcast, net/netlink/af_netlink.c).
+2. The kernel queues an event before the change returns to its author.
+3. A setting that changes while its link is down has no event; the link has one when it is set up
+   (netdev_state_change, net/core/dev.c).
+4. Lost events are reported: the reader then reads everything.
+"""
+
+import socket
+import struct
+from collections.abc import Iterator
+from enum import Enum, auto
+from errno import EAGAIN, EINVAL, ENOBUFS, EPERM
+from typing import Final, NamedTuple
+
+from dranet_nri.errors import KernelError
+from dranet_nri.linux.netlink.codec import attributes, u32
+from dranet_nri.linux.netlink.multicast import open_member
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE
+from dranet_nri.linux.netlink.socket import BUFFER_LEN, SOL_NETLINK, messages
+
+NETLINK_LISTEN_ALL_NSID: Final = 8  # linux/netlink.h
+RTNLGRP_LINK: Final = 1  # linux/rtnetlink.h
+RTNLGRP_NSID: Final = 28
+RTM_NEWLINK: Final = 16
+RTM_DELLINK: Final = 17
+NETNSA_NSID: Final = 1  # linux/net_namespace.h
+RTGEN_LEN: Final = 4  # struct rtgenmsg, padded
+QUEUE_BYTES: Final = 4 << 20  # some 1,500 events; the plugin reads them every 15 seconds
+
+_LABEL: Final = "events of other network namespaces"
+_ID: Final = struct.Struct("=i")
+_ANCILLARY_LEN: Final = socket.CMSG_SPACE(_ID.size)
+
+
+class NetnsEventKind(Enum):
+    """What happened."""
+
+    LINK = auto()  # a link appeared, changed or disappeared
+    NEW_ID = auto()  # a namespace got an id
+    OLD_ID = auto()  # an id is free again
+    LOST = auto()  # events were dropped
+
+
+class NetnsEvent(NamedTuple):
+    """One event.
+
+    Attributes:
+        number: id of the namespace, -1 for lost events.
+        body: message of the link, b"" for other events.
+    """
+
+    kind: NetnsEventKind
+    number: int = -1
+    body: bytes = b""
+
+
+_IDS: Final = {88: NetnsEventKind.NEW_ID, 89: NetnsEventKind.OLD_ID}  # RTM_NEWNSID, RTM_DELNSID
+_LOST: Final = NetnsEvent(NetnsEventKind.LOST)
+
+
+class NetnsEvents:
+    """Socket for these events. One thread at a time may read it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Take over a non-blocking socket that is a member of the groups."""
+        self._socket = sock
+        self._buffer = bytearray(BUFFER_LEN)  # a new one for each event takes longer than the rest
+
+    def pending(self) -> Iterator[NetnsEvent]:
+        """Yield the queued events without waiting.
+
+        Raises:
+            KernelError: the socket failed.
+        """
+        while True:
+            try:
+                length, ancillary, flags, _ = self._socket.recvmsg_into(
+                    [self._buffer], _ANCILLARY_LEN
+                )
+            except OSError as error:
+                if error.errno == EAGAIN:
+                    return
+                if error.errno != ENOBUFS:
+                    raise KernelError(f"read {_LABEL}", error.errno or EINVAL) from error
+                yield _LOST
+                continue
+            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                yield _LOST  # A pod can make the message of its link that long.
+                continue
+            yield from _events(bytes(self._buffer[:length]), _netns_id(ancillary))
+
+    def close(self) -> None:
+        """Close the socket. Idempotent."""
+        self._socket.close()
+
+
+def open_netns_events() -> NetnsEvents | None:
+    """Start listening in the calling thread's own network namespace.
+
+    Returns:
+        The events; None if the process has no CAP_NET_BROADCAST.
+
+    Raises:
+        KernelError: the kernel has no netlink.
+    """
+    sock = open_member(NETLINK_ROUTE, _LABEL, (RTNLGRP_LINK, RTNLGRP_NSID), QUEUE_BYTES)
+    try:
+        sock.setsockopt(SOL_NETLINK, NETLINK_LISTEN_ALL_NSID, 1)
+    except OSError as error:
+        sock.close()
+        if error.errno == EPERM:
+            return None
+        raise KernelError(f"listen to {_LABEL}", error.errno or EINVAL) from error
+    return NetnsEvents(sock)
+
+
+def _netns_id(ancillary: list[tuple[int, int, bytes]]) -> int | None:
+    """Return the id of the namespace that sent a datagram, None for the socket's own."""
+    for level, kind, payload in ancillary:
+        if (level, kind) == (SOL_NETLINK, NETLINK_LISTEN_ALL_NSID):
+            (number,) = _ID.unpack(payload)
+            return int(number)
+    return None
+
+
+def _events(data: bytes, sender: int | None) -> Iterator[NetnsEvent]:
+    for message in messages(data):
+        if sender is not None and message.kind in {RTM_NEWLINK, RTM_DELLINK}:
+            yield NetnsEvent(NetnsEventKind.LINK, sender, message.body)
+        elif sender is None and message.kind in _IDS:
+            number = u32(attributes(message.body, RTGEN_LEN).get(NETNSA_NSID))
+            yield NetnsEvent(_IDS[message.kind], number)
