@@ -99,7 +99,7 @@ class NriDaemon:
             plugin = self._plugin(kernel, attachments, allocations)
             self._clear(plugin.attacher.gate, attachments)
             gc.freeze()  # permanent objects; a collection of them would stop all hooks for 30 ms
-            await self._serve(plugin, kernel.uppers, stop)
+            await self._serve(plugin, kernel.kept.uppers, stop)
         self._log.info("stopped")
 
     async def _acquired(self, lock: PluginLock, stop: asyncio.Event) -> bool:

@@ -16,7 +16,6 @@ from dranet_nri.linux.netlink.links import (
     Parents,
 )
 from dranet_nri.linux.netlink.policy_routing import policy_routes
-from dranet_nri.linux.netlink.routes import main_routes
 from dranet_nri.linux.netlink.tunnels import tunnel_ends
 from dranet_nri.linux.netlink.underlays import underlays
 from dranet_nri.model import Link
@@ -31,7 +30,7 @@ def host_facts(host: Namespace, sys_root: str) -> HostFacts:
     links = host.links()
     has_parents = any(dumped.parent[1] for dumped in links)
     parents = {} if has_parents else sysfs_parents(sys_root, links)
-    defaults, by_daemon, sourced = main_routes(host.netlink)
+    defaults, by_daemon, sourced = host.main_routes()
     return HostFacts(
         netdevs=tuple(_net_devices(host, parents)),
         default_routes=defaults,

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Mapping
 from errno import EPERM
-from typing import Final
+from typing import Final, NamedTuple
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.ip import vrf
@@ -26,8 +26,10 @@ from dranet_nri.kernel.settings.token import set_token, token_of
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
-from dranet_nri.linux.netlink.other_netns import UpperLinks
+from dranet_nri.linux.netlink.main_routes import MainRoutes, main_routes_here
+from dranet_nri.linux.netlink.other_netns import UpperLinks, upper_links_here
 from dranet_nri.linux.netlink.protocols import LoadedProtocols
+from dranet_nri.linux.netlink.routes import RouteUses
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, rtnetlink_socket
 from dranet_nri.linux.netlink.socket import NetlinkSocket
 from dranet_nri.linux.netlink.underlays import open_ipsec
@@ -40,6 +42,23 @@ from dranet_nri.plan.settings.programs import AttachTcx
 # Bytes of a dump of a pod's links or routes: a pod may create any number of them, and each takes
 # three times its size in this process. Enough for some 12,000 plain links.
 MAX_POD_DUMP: Final = 16 << 20
+
+
+class KeptFacts(NamedTuple):
+    """Facts of the host's namespace that outlive a session, because few changes concern them."""
+
+    protocols: LoadedProtocols
+    uppers: UpperLinks
+    routes: MainRoutes
+
+
+def kept_facts_here() -> KeptFacts:
+    """Return the facts of the calling thread's own namespace.
+
+    Raises:
+        KernelError: the kernel has no netlink.
+    """
+    return KeptFacts(LoadedProtocols(), upper_links_here(), main_routes_here())
 
 
 class Namespace:
@@ -59,8 +78,7 @@ class Namespace:
         ns: Ns,
         nsfd: int,
         proc_root: str,
-        loaded: LoadedProtocols | None = None,
-        uppers: UpperLinks | None = None,
+        kept: KeptFacts | None = None,
     ) -> None:
         """Take over nsfd, also on failure, and open the sockets in it.
 
@@ -68,8 +86,7 @@ class Namespace:
             ns: its role in the plan.
             nsfd: descriptor of the namespace.
             proc_root: see NetlinkKernel.
-            loaded: protocols of the namespace; None: no IPsec is reported.
-            uppers: upper links in other namespaces; None: none are reported.
+            kept: facts of the host's namespace; None: none of them is reported.
 
         Raises:
             KernelError: the namespace cannot be entered.
@@ -84,8 +101,7 @@ class Namespace:
             os.close(nsfd)
             raise
         self._proc_root = proc_root
-        self._loaded = loaded
-        self._uppers = uppers
+        self._kept = kept
         self._links: tuple[DumpedLink, ...] | None = None
         self._rules: tuple[Rule, ...] | None = None
         self._tables: list[bytes] | None = None  # of neighbours
@@ -133,14 +149,18 @@ class Namespace:
 
         It stays open, because a socket that is closed before the move of a device delays the move.
         """
-        loaded = self._loaded
-        if self._ipsec is None and loaded is not None:
-            self._ipsec = run_inside(self.fd, lambda: open_ipsec(loaded))
+        kept = self._kept
+        if self._ipsec is None and kept is not None:
+            self._ipsec = run_inside(self.fd, lambda: open_ipsec(kept.protocols))
         return self._ipsec
 
     def upper_kinds(self) -> Mapping[int, tuple[str, ...]]:
         """Return ifindex -> kinds of its upper links in other namespaces."""
-        return self._uppers.kinds(self.netlink, self.fd) if self._uppers else {}
+        return self._kept.uppers.kinds(self.netlink, self.fd) if self._kept else {}
+
+    def main_routes(self) -> RouteUses:
+        """Return what the routes of table main show, see linux/netlink/routes.py."""
+        return self._kept.routes.uses(self.netlink) if self._kept else ((), (), ())
 
     def close(self) -> None:
         """Close sockets and descriptor. Idempotent."""

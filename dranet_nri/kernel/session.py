@@ -22,7 +22,7 @@ from dranet_nri.kernel.dhcp import DhcpSocket
 from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.ip import addresses
 from dranet_nri.kernel.link_ops import apply_by_index, apply_by_name
-from dranet_nri.kernel.namespace import Namespace
+from dranet_nri.kernel.namespace import Namespace, kept_facts_here
 from dranet_nri.kernel.netns import (
     HOST_PATH,
     identify,
@@ -36,8 +36,6 @@ from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.settings.sysctl import SysctlDefaults
 from dranet_nri.linux.bpf import LoadedPrograms
 from dranet_nri.linux.netlink.links import link_at, link_from
-from dranet_nri.linux.netlink.other_netns import upper_links_here
-from dranet_nri.linux.netlink.protocols import LoadedProtocols
 from dranet_nri.model import (
     CharDevice,
     DetectedAddress,
@@ -81,7 +79,7 @@ class NetlinkKernel:
     """The running kernel. Thread-safe; a session belongs to one thread.
 
     Attributes:
-        uppers: links over the host's links, in other namespaces.
+        kept: facts of the host that outlive a session.
     """
 
     def __init__(
@@ -113,8 +111,7 @@ class NetlinkKernel:
         self._referenced: dict[NetnsId, int] = {}
         self._lock = threading.Lock()
         self._loaded = LoadedPrograms()
-        self._protocols = run_inside(fd, LoadedProtocols)
-        self.uppers = run_inside(fd, upper_links_here)
+        self.kept = run_inside(fd, kept_facts_here)
 
     def identify(self, path: str) -> NetnsId | None:
         """Return the identity of the namespace at path, None if none is there."""
@@ -151,8 +148,7 @@ class NetlinkKernel:
         opened: dict[Ns, Namespace] = {}
         try:
             host_fd = os.dup(self._host_fd)
-            known = self._protocols, self.uppers
-            opened[Ns.HOST] = Namespace(Ns.HOST, host_fd, self._proc_root, *known)
+            opened[Ns.HOST] = Namespace(Ns.HOST, host_fd, self._proc_root, self.kept)
             if netns is not None:
                 opened[Ns.POD] = self._open_referenced(netns)
         except BaseException:

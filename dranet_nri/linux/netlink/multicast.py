@@ -9,7 +9,7 @@ Rules:
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from errno import EAGAIN, EINVAL, ENOBUFS
+from errno import EAGAIN, EINVAL, EMSGSIZE, ENOBUFS, ENOMEM
 from typing import Final, Generic, TypeVar
 
 from dranet_nri.errors import KernelError
@@ -23,6 +23,9 @@ from dranet_nri.linux.netlink.socket import (
 
 NETLINK_ADD_MEMBERSHIP: Final = 1  # linux/netlink.h
 SO_RCVBUFFORCE: Final = 33  # asm-generic/socket.h
+# Errors of a socket that lost an event: its queue was full, or the kernel could not make a message
+# (rtnl_set_sk_err).
+LOST_ERRORS: Final = frozenset({ENOBUFS, ENOMEM, EMSGSIZE})
 
 E = TypeVar("E")
 
@@ -62,11 +65,11 @@ class EventSource(Generic[E]):
         """
         while True:
             try:
-                data = receive(self._socket)
+                data = receive(self._socket, buffer_len=0)
             except OSError as error:
                 if error.errno == EAGAIN:
                     return
-                if error.errno != ENOBUFS:
+                if error.errno not in LOST_ERRORS:
                     raise KernelError(f"read {self._what}", error.errno or EINVAL) from error
                 yield self._lost
                 continue

@@ -13,12 +13,12 @@ import socket
 import struct
 from collections.abc import Iterator
 from enum import Enum, auto
-from errno import EAGAIN, EINVAL, ENOBUFS, EPERM
+from errno import EAGAIN, EINVAL, EPERM
 from typing import Final, NamedTuple
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import attributes, u32
-from dranet_nri.linux.netlink.multicast import open_member
+from dranet_nri.linux.netlink.multicast import LOST_ERRORS, open_member
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE
 from dranet_nri.linux.netlink.socket import BUFFER_LEN, SOL_NETLINK, messages
 
@@ -84,7 +84,7 @@ class NetnsEvents:
             except OSError as error:
                 if error.errno == EAGAIN:
                     return
-                if error.errno != ENOBUFS:
+                if error.errno not in LOST_ERRORS:
                     raise KernelError(f"read {_LABEL}", error.errno or EINVAL) from error
                 yield _LOST
                 continue

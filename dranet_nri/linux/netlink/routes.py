@@ -22,6 +22,7 @@ RTM_GETROUTE: Final = 26
 RTM_GETNEXTHOP: Final = 106
 
 SourcedRoute = tuple[str, str, tuple[int, ...]]  # destination, preferred source, ifindexes
+RouteUses = tuple[tuple[DefaultRoute, ...], tuple[tuple[int, str], ...], tuple[SourcedRoute, ...]]
 
 _ROUTE: Final = struct.Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, …, type, flags
 _NEXTHOP: Final = struct.Struct("=BBBBI")  # family, scope, protocol, reserved, flags
@@ -43,12 +44,33 @@ _DAEMONS: Final = {
     189: "rip", 190: "ripng", 191: "nhrp", 192: "eigrp", 193: "ldp", 194: "sharp", 195: "pbr",
     196: "zstatic", 197: "openfabric", 198: "srte",
 }  # fmt: skip
-_FAMILIES: Final = {int(socket.AF_INET): 4, int(socket.AF_INET6): 6}
+FAMILIES: Final = {int(socket.AF_INET): 4, int(socket.AF_INET6): 6}
 
 
-def main_routes(
-    netlink: RtnetlinkSocket,
-) -> tuple[tuple[DefaultRoute, ...], tuple[tuple[int, str], ...], tuple[SourcedRoute, ...]]:
+@dataclass(frozen=True, slots=True)
+class MainRoute:
+    """A route. Equal ones differ in their destination only.
+
+    Attributes:
+        links: ifindexes; () if a nexthop object has them.
+        nexthop: id of its nexthop object, 0 without one.
+        length: prefix length of a default or partial route, PARTIAL_LENGTH + 1 of others.
+        source: its preferred source, b"" if IPv6.
+        bits: prefix length.
+    """
+
+    family: int
+    metric: int
+    links: tuple[int, ...]
+    nexthop: int
+    protocol: int
+    length: int
+    source: bytes
+    destination: bytes = field(compare=False)
+    bits: int = field(compare=False)
+
+
+def main_routes(netlink: RtnetlinkSocket) -> RouteUses:
     """Return unicast routes of table main, of both families.
 
     Returns:
@@ -58,14 +80,33 @@ def main_routes(
     Raises:
         KernelError: a dump failed.
     """
-    routes = [route for family in _FAMILIES for route in _family_routes(netlink, family)]
+    return uses_of(netlink, read_routes(netlink))
+
+
+def read_routes(netlink: RtnetlinkSocket) -> tuple[MainRoute, ...]:
+    """Return unicast routes of table main that show a use of links, of both families.
+
+    Default and partial routes, and of the others each way and source once.
+
+    Raises:
+        KernelError: a dump failed.
+    """
+    return tuple(route for family in FAMILIES for route in _family_routes(netlink, family))
+
+
+def uses_of(netlink: RtnetlinkSocket, routes: Collection[MainRoute]) -> RouteUses:
+    """Return what the routes show, see main_routes.
+
+    Raises:
+        KernelError: a dump of nexthop objects failed.
+    """
     objects: dict[int, tuple[int, ...]] = {}
     if not all(route.links for route in routes):
         objects = _nexthop_links(netlink)  # sysctl nexthop_compat_mode=0: routes name objects only
     links = {route: route.links or objects.get(route.nexthop, ()) for route in routes}
     defaults = tuple(
         DefaultRoute(
-            _FAMILIES[route.family],
+            FAMILIES[route.family],
             route.metric,
             links[route],
             advertised=route.protocol == _RTPROT_RA,
@@ -88,22 +129,8 @@ def main_routes(
     return defaults, tuple(sorted(by_daemon)), sourced
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
-    family: int
-    metric: int
-    links: tuple[int, ...]
-    nexthop: int
-    protocol: int
-    length: int
-    source: bytes  # b"" if IPv6
-    destination: bytes = field(compare=False)
-    bits: int = field(compare=False)
-
-
-def _family_routes(netlink: RtnetlinkSocket, family: int) -> Collection[_Route]:
-    """Return the default and partial routes, and of the others each way and source once."""
-    found: dict[_Route, None] = {}
+def _family_routes(netlink: RtnetlinkSocket, family: int) -> Collection[MainRoute]:
+    found: dict[MainRoute, None] = {}
     header = _ROUTE.pack(family, 0, 0, 0, _MAIN, 0, 0, _UNICAST, 0)
     try:
         payloads = netlink.dump("dump routes", RTM_GETROUTE, header)
@@ -117,8 +144,12 @@ def _family_routes(netlink: RtnetlinkSocket, family: int) -> Collection[_Route]:
     return found
 
 
-def _decoded(family: int, payload: bytes) -> _Route | None:
-    """Return the route of a message, None for one that shows no use of a link."""
+def decoded_route(family: int, payload: bytes) -> MainRoute | None:
+    """Return the route of a message, None for one that shows no use of a link.
+
+    Raises:
+        KernelError: EBADMSG: the message is too short.
+    """
     route_family, length, _, _, table, protocol, _, kind, _ = fixed(_ROUTE, payload)
     narrow = length > PARTIAL_LENGTH
     has_source = protocol != _RTPROT_KERNEL and _SOURCE in payload
@@ -131,10 +162,10 @@ def _decoded(family: int, payload: bytes) -> _Route | None:
     source = values.get(7, b"") if has_source and family == socket.AF_INET else b""
     metric, kept = (0, PARTIAL_LENGTH + 1) if narrow else (u32(values.get(6)), length)
     way = family, metric, route_links(values), u32(values.get(30)), protocol, kept
-    return _Route(*way, source, values.get(1, bytes(4)), length)
+    return MainRoute(*way, source, values.get(1, bytes(4)), length)
 
 
-_of_host: Final = {family: DecodedMessages(partial(_decoded, family)) for family in _FAMILIES}
+_of_host: Final = {family: DecodedMessages(partial(decoded_route, family)) for family in FAMILIES}
 
 
 def route_links(values: Mapping[int, bytes]) -> tuple[int, ...]:

@@ -234,16 +234,20 @@ def enable_strict_checks(sock: socket.socket) -> None:
         ) from error
 
 
-def receive(sock: socket.socket) -> bytes:
+def receive(sock: socket.socket, buffer_len: int = BUFFER_LEN) -> bytes:
     """Return the next complete datagram. One thread at a time may read the socket.
 
     Its length is read first: that of a link with many altnames exceeds 64 KiB.
+
+    Args:
+        sock: the socket.
+        buffer_len: least bytes of the buffer; in a dump the kernel fills it.
 
     Raises:
         OSError: there is no datagram now, or the socket failed.
     """
     length = sock.recv_into(bytearray(1), 1, _LENGTH_ALONE)
-    return sock.recv(max(length, BUFFER_LEN))
+    return sock.recv(max(length, buffer_len))
 
 
 def messages(data: bytes) -> Iterator[NetlinkMessage]:

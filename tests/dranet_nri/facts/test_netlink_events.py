@@ -2,7 +2,7 @@
 
 import socket
 from contextlib import suppress
-from errno import EAGAIN, EBADMSG, ENETDOWN, ENOBUFS
+from errno import EAGAIN, EBADMSG, EMSGSIZE, ENETDOWN, ENOBUFS, ENOMEM
 from struct import pack
 from typing import cast
 
@@ -108,7 +108,8 @@ def test_queued_events_are_returned_in_order() -> None:
 
 
 def test_lost_events_are_reported_and_later_events_follow() -> None:
-    assert Queue(ENOBUFS, route(24, 0)).events() == [LOST, ROUTE]
+    for code in (ENOBUFS, ENOMEM, EMSGSIZE):
+        assert Queue(code, route(24, 0)).events() == [LOST, ROUTE]
 
 
 def test_large_datagram_is_read_completely() -> None:

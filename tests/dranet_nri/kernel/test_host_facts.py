@@ -21,7 +21,6 @@ def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the host have no addresses, routes, rules, links above, nor underlays."""
     for name in ("addresses", "run_inside"):
         monkeypatch.setattr(host, name, lambda *_: {})
-    monkeypatch.setattr(host, "main_routes", lambda *_: ((), (), ()))
     monkeypatch.setattr(host, "policy_routes", lambda *_: ())
     monkeypatch.setattr(host, "sysfs_parents", lambda *_: {"eth1": ("pci", PARENT)})
 
@@ -32,6 +31,7 @@ def device(attrs: dict[int, bytes]) -> NetDevice:
         links=lambda: [DumpedLink("eth1", 3, 1, 0, attrs)],
         ipsec=lambda: None,
         upper_kinds=dict,
+        main_routes=lambda: ((), (), ()),
         netlink=None,
         fd=-1,
     )
