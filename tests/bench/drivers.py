@@ -183,6 +183,30 @@ class Driver:
         command = ("ip", "-n", self.host, "-batch", "-")
         subprocess.run(command, input="\n".join(lines), text=True, check=True)
 
+    def grow(self, pods: int, routes: int) -> None:
+        """Give the node other pods, each with a veth and a route, and routes to other nodes."""
+        link, local, remote = "uplink", "10.250.0.1/16", "10.250.0.2"
+        lines = [
+            f"link add {link} type veth peer name uplink-far netns {self.far}",
+            f"addr add {local} dev {link}",
+            f"link set {link} up",
+        ]
+        for number in range(pods):
+            space = f"{self.name}-other{number}"
+            ip("netns", "add", space)
+            lines += [
+                f"link add cali{number} type veth peer name eth0 netns {space}",
+                f"link set cali{number} up",
+                f"route add 10.251.{number}.2/32 dev cali{number}",
+            ]
+        lines += (
+            f"route add 10.{252 + number // 256}.{number % 256}.0/24 via {remote} proto bird"
+            for number in range(routes)
+        )
+        command = ("ip", "-n", self.host, "-batch", "-")
+        subprocess.run(command, input="\n".join(lines), text=True, check=True)
+        ip("-n", self.far, "link", "set", "uplink-far", "up")
+
     def start(self) -> None:
         """Spawn it; return once it is registered and synchronised, with the marks set."""
         begin = time.perf_counter()

@@ -28,6 +28,9 @@ ROUNDS: Final = {1: 30, NICS: 12}
 # same program. Not with 8 NICs: memory is measured after these pods.
 SAME_PROCESSES: Final = {1: 6, NICS: 12}
 UNCLAIMED: Final = 300
+OTHER_PODS: Final = 100  # of a large node
+OTHER_NODES: Final = 1000
+LARGE_ROUNDS: Final = 12
 STARTS: Final = 5
 WARM_UP: Final = 2
 BEAT_S: Final = 0.02  # longer than a grace period
@@ -262,6 +265,22 @@ def cycles(drivers: Sequence[Driver], table: Compared) -> None:
             table.notes.append(f"requests a cycle, {count} NIC, {driver.name}: {shown}")
 
 
+def large_node(drivers: Sequence[Driver], table: Compared) -> None:
+    """Add the rows of pods with a NIC on a node with other pods, and routes to other nodes."""
+    print_now(f"hooks: {LARGE_ROUNDS} pods beside {OTHER_PODS} others")
+    identities = (f"large-{number}" for number in itertools.count())
+    for driver in drivers:
+        driver.grow(OTHER_PODS, OTHER_NODES)
+        one_cycle(driver, next(identities), [0])
+    taken: dict[str, list[Seconds]] = defaultdict(list)
+    for number in range(LARGE_ROUNDS):
+        for driver in random.sample(drivers, len(drivers)):
+            taken[driver.name].append(one_cycle(driver, next(identities), [number % NICS]))
+    for what in ("attach", "detach"):
+        own, other = ([pod[what] for pod in taken[name]] for name in ("ours", "peer"))
+        table.pairs(f"{what}, 1 NIC, {OTHER_PODS} other pods", own, other, None)
+
+
 def plain_pods(drivers: Sequence[Driver], table: Compared) -> None:
     """Add the rows of pods without claims."""
     print_now(f"hooks: {UNCLAIMED} pods without claims")
@@ -301,10 +320,12 @@ def run(rows: list[Row], notes: list[str]) -> None:
     cycles(drivers, table)
     plain_pods(drivers, table)
     memory(drivers, table)
+    large_node(drivers, table)
     for driver in drivers:
         driver.close()
     notes.append(
         "hooks: attach is RunPodSandbox, detach StopPodSandbox; runtime, kubelet and API server are"
         " the benchmark's, NICs are veth pairs with two addresses and a route; ratios are medians"
-        " of pairs; CPU is of all processes of the driver during the call"
+        " of pairs; CPU is of all processes of the driver during the call; beside other pods, there"
+        f" are {OTHER_NODES} routes to other nodes"
     )

@@ -36,6 +36,7 @@ from dranet_nri.linux.netlink.links import (
     DumpedLink,
     link_from,
 )
+from dranet_nri.linux.netlink.routes import RouteUses
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     DeviceKey,
@@ -419,6 +420,14 @@ class Dumped:
     def rules(self) -> tuple[Rule, ...]:
         """Return none."""
         return ()
+
+    def main_routes(self) -> RouteUses:
+        """Return none."""
+        return (), (), ()
+
+    def upper_kinds(self) -> dict[int, tuple[str, ...]]:
+        """Return none."""
+        return {}
 
     def ipsec(self) -> None:
         """Return no socket, as a kernel without IPsec."""
