@@ -164,18 +164,29 @@ class NetlinkSocket:
         """Return the bodies, None if the kernel reports an inconsistent dump."""
         self._send(what, [(kind, NLM_F_DUMP, body)])
         found: list[bytes] = []
-        flags = size = 0
-        for message in self._replies(what):
-            flags |= message.flags
-            if message.kind in _LAST:
-                _raise_if_failed(what, message)
-                break
-            size += len(message.body)
-            if size <= max_bytes:  # the rest is read as well: a dump must be read to its end
-                found.append(message.body)
-        if size > max_bytes:
-            raise KernelError(what, E2BIG, f"{size} bytes, at most {max_bytes} are read")
-        return None if flags & NLM_F_DUMP_INTR else found
+        size = all_flags = 0
+        while True:
+            data, offset = self._received(what), 0
+            # Without _replies(), which takes four times as long: a dump has hundreds of messages.
+            while offset + HEADER_LEN <= len(data):
+                length, answer, flags, sequence, _ = _HEADER.unpack_from(data, offset)
+                if length < HEADER_LEN:
+                    break
+                payload = data[offset + HEADER_LEN : offset + length]
+                offset += (length + 3) & ~3
+                if sequence != self._sequence:
+                    continue
+                all_flags |= flags
+                if answer in _LAST:
+                    _raise_if_failed(what, NetlinkMessage(answer, flags, sequence, payload))
+                    if size > max_bytes:
+                        raise KernelError(
+                            what, E2BIG, f"{size} bytes, at most {max_bytes} are read"
+                        )
+                    return None if all_flags & NLM_F_DUMP_INTR else found
+                size += len(payload)
+                if size <= max_bytes:  # the rest is read as well: a dump must be read to its end
+                    found.append(payload)
 
     def _send(self, what: str, requests: Sequence[Change]) -> None:
         data = bytearray()
@@ -190,14 +201,17 @@ class NetlinkSocket:
         except OSError as error:
             raise KernelError(what, error.errno or EINVAL, "sending to the kernel") from error
 
+    def _received(self, what: str) -> bytes:
+        """Return the next datagram."""
+        try:
+            return receive(self._socket)
+        except OSError as error:
+            raise KernelError(what, error.errno or EINVAL, "reading the answer") from error
+
     def _replies(self, what: str, requests: int = 1) -> Iterator[NetlinkMessage]:
         """Yield the answers to the last requests; skip those to earlier ones."""
         while True:
-            try:
-                data = receive(self._socket)
-            except OSError as error:
-                raise KernelError(what, error.errno or EINVAL, "reading the answer") from error
-            for message in messages(data):
+            for message in messages(self._received(what)):
                 if 0 <= self._sequence - message.sequence < requests:
                     yield message
 

@@ -24,6 +24,7 @@ from tests.system.kernel.namespaces import new_netns
 LINKS: Final = ("va", "vb", "vc", "vd")
 SETUP: Final = (
     *("link add va type veth peer vb", "link add vc type veth peer vd"),
+    *("link add vrf7 type vrf table 7", "link set vrf7 up"),
     *(f"link set {name} up" for name in LINKS),
     *(f"addr add 192.0.{number}.1/24 dev {name}" for number, name in enumerate(LINKS)),
     *(f"addr add 2001:db8:{number}::1/64 dev {name} nodad" for number, name in enumerate(LINKS)),
@@ -117,10 +118,13 @@ def command(choose: random.Random) -> str:
             f"-{family} route {verb} {to} via {gateway} dev {link} proto {protocol} {metric}",
             f"-{family} route {verb} {to} via {gateway} dev {link} src {source} {metric}",
             f"-{family} route {verb} {to} dev {link} table 77",
+            f"route {verb} default {metric} nexthop via 192.0.{number}.9 nexthop dev {other}",
             f"-{family} route {verb} unreachable {to} proto {protocol} {metric}",
             f"-{family} route {verb} {to} nhid {number + 1} proto {protocol} {metric}",
             f"nexthop {verb} id {number + 1} via {gateway} dev {link}",
             f"link set {link} down",
+            f"link set {link} master {choose.choice(('vrf7', 'lo'))}",
+            f"link set {link} nomaster",
             f"addr del 192.0.{number}.1/24 dev {link}",
         )
     )
