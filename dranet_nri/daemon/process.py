@@ -60,6 +60,7 @@ from dranet_nri.telemetry.heartbeat import TelemetryWriter
 from dranet_nri.telemetry.privileged_facts import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
+WITHOUT_EVENTS: Final = "add the capability NET_BROADCAST, as in manifests/"
 
 
 class NriDaemon:
@@ -94,6 +95,8 @@ class NriDaemon:
         if not await self._acquired(lock, stop):
             return
         kernel = NetlinkKernel(proc_root=str(settings.proc), sys_root=str(settings.sysfs))
+        if not kernel.kept.uppers.has_events:
+            self._log.warning("each attach reads the links of all pods", remedy=WITHOUT_EVENTS)
         attachments = AttachmentRecords(AttachmentStore(settings.attachments, fs=self._files))
         with AllocationReader(settings.allocations, owner=None) as allocations:
             plugin = self._plugin(kernel, attachments, allocations)

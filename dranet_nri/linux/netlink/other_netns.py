@@ -60,7 +60,11 @@ class UpperLink(NamedTuple):
 
 
 class UpperLinks:
-    """The upper links of one namespace's links, in other namespaces. Thread-safe."""
+    """The upper links of one namespace's links, in other namespaces. Thread-safe.
+
+    Attributes:
+        has_events: whether namespaces without a change are not read again.
+    """
 
     def __init__(self, events: NetnsEvents | None) -> None:
         """Start with no namespace read.
@@ -69,6 +73,7 @@ class UpperLinks:
             events: changes in other namespaces, None if they are not available.
         """
         self._events = events
+        self.has_events = events is not None
         self._lock = threading.Lock()  # not held during a dump, which may take long
         # By id of the namespace, None for one that was not read; None while the ids are unknown.
         self._known: dict[int, tuple[UpperLink, ...] | None] | None = None

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Final
@@ -209,6 +210,7 @@ def test_read_without_a_change_dumps_no_links(node: Node) -> None:
 def test_read_without_events_dumps_the_links_of_all_namespaces(node: Node) -> None:
     uppers = UpperLinks(None)
 
+    assert not uppers.has_events
     assert [node.reads(uppers), node.reads(uppers)] == [node.count(), node.count()]
 
 
@@ -324,3 +326,12 @@ def test_older_read_of_one_thread_does_not_replace_a_newer_one(node: Node) -> No
 
     assert node.above(node.changing(change)) == {}
     assert node.above() == {node.index("nic1"): ("macvlan",)}
+
+
+def test_process_without_the_capability_gets_no_events() -> None:
+    code = "from dranet_nri.linux.netlink.netns_events import *; print(open_netns_events())"
+    command = ["setpriv", "--bounding-set=-net_broadcast", sys.executable, "-c", code]
+
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+
+    assert result.stdout == "None\n"
