@@ -3,15 +3,13 @@
 A node of a large cluster has a route to each other node; the read of one takes 7 µs.
 
 Rules:
-1. The kernel queues an event before a change returns to its author, and a read first takes all
-   queued events. So it is as exact as a dump.
-2. IPv4 sends no event for routes that are lost with a link, an address or a nexthop object. The
-   events of these count (fib_flush, net/ipv4/fib_frontend.c; nexthop_flush_dev, nexthop.c).
-3. After lost events the routes are read again.
+1. Routes that are lost with a link, an address or a nexthop object may have no event. The events of
+   these count (fib_flush, net/ipv4/fib_frontend.c; nexthop_flush_dev, nexthop.c; sysctl
+   net.ipv6.route.skip_notify_on_dev_down).
+2. Of routes that differ in their destination only, one is kept, any of them.
 """
 
 import struct
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +17,7 @@ from weakref import finalize
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import fixed
+from dranet_nri.linux.netlink.kept import Events, KeptFact, wait_for_changes
 from dranet_nri.linux.netlink.links import IFF_UP, INFO
 from dranet_nri.linux.netlink.multicast import EventSource, open_member
 from dranet_nri.linux.netlink.routes import (
@@ -35,20 +34,20 @@ from dranet_nri.linux.netlink.socket import NetlinkMessage
 QUEUE_BYTES: Final = 256 << 10  # some 200 events; to read more takes as long as a dump
 
 _LABEL: Final = "route events"
-# RTNLGRP_LINK, IPV4_IFADDR, IPV4_ROUTE, IPV6_ROUTE, NEXTHOP (linux/rtnetlink.h)
-_GROUPS: Final = (1, 5, 7, 11, 32)
-_LINKS: Final = frozenset({16, 17})  # RTM_NEWLINK, RTM_DELLINK
+# RTNLGRP_LINK, IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR, IPV6_ROUTE, NEXTHOP (linux/rtnetlink.h)
+_GROUPS: Final = (1, 5, 7, 9, 11, 32)
+_LINK_EVENTS: Final = frozenset({16, 17})  # RTM_NEWLINK, RTM_DELLINK
 _DELLINK: Final = 17
 _DELADDR: Final = 21
-_ROUTES: Final = frozenset({24, 25})  # RTM_NEWROUTE, RTM_DELROUTE
+_ROUTE_EVENTS: Final = frozenset({24, 25})  # RTM_NEWROUTE, RTM_DELROUTE
 _NEWROUTE: Final = 24
-_NEXTHOPS: Final = frozenset({104, 105})  # RTM_NEWNEXTHOP, RTM_DELNEXTHOP
+_NEXTHOP_EVENTS: Final = frozenset({104, 105})  # RTM_NEWNEXTHOP, RTM_DELNEXTHOP
 _NLM_F_REPLACE: Final = 0x100  # the event of a route that replaced another one
 _RUNNING: Final = IFF_UP | 0x40  # IFF_RUNNING, linux/if.h
 _FAMILY: Final = struct.Struct("=B")
 _ADDRESS: Final = struct.Struct("=II")  # struct ifaddrmsg: family and others, ifindex
 
-RouteEvents = EventSource[NetlinkMessage | None]  # None: events were lost
+RouteEvent = NetlinkMessage | None  # None: events were lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +58,20 @@ class _Known:
     links: frozenset[int]
     uses: RouteUses
 
-    def may_change(self, event: NetlinkMessage | None) -> bool:
+    def may_change(self, event: RouteEvent) -> bool:
         """Whether the event may change what the routes show."""
         if event is None:
             return True
         try:
-            if event.kind in _LINKS:
+            if event.kind in _LINK_EVENTS:
                 return self._may_lose_routes(event)
-            if event.kind in _ROUTES:
+            if event.kind in _ROUTE_EVENTS:
                 return self._is_other(event)
             if event.kind == _DELADDR:
                 return self._had_address(event)
         except KernelError:
             return True  # a message that cannot be decoded
-        return event.kind in _NEXTHOPS
+        return event.kind in _NEXTHOP_EVENTS
 
     def _may_lose_routes(self, event: NetlinkMessage) -> bool:
         """Whether a link is gone, down, or without carrier, which removes its nexthop objects."""
@@ -81,7 +80,7 @@ class _Known:
         return index in self.links and not is_running
 
     def _had_address(self, event: NetlinkMessage) -> bool:
-        """Whether a route needs an IPv4 address of the link: as its source, or any for its link."""
+        """Whether a route may need an address of the link: as its source, or any for its link."""
         _, index = fixed(_ADDRESS, event.body)
         return index in self.links or any(route.source for route in self.routes)
 
@@ -97,16 +96,13 @@ class _Known:
 class MainRoutes:
     """The routes of one namespace. Thread-safe."""
 
-    def __init__(self, events: RouteEvents) -> None:
+    def __init__(self, events: Events[RouteEvent]) -> None:
         """Start with no route read.
 
         Args:
             events: events of the namespace.
         """
-        self._events = events
-        self._lock = threading.Lock()  # not held during a dump, which may take long
-        self._known: _Known | None = None
-        self._changes = 0
+        self._kept = KeptFact(events, _after, _read)
 
     def uses(self, netlink: RtnetlinkSocket) -> RouteUses:
         """Return what the routes show, see routes.main_routes.
@@ -117,35 +113,34 @@ class MainRoutes:
         Raises:
             KernelError: a dump failed, or the events cannot be read.
         """
-        with self._lock:
-            for event in self._events.pending():
-                if self._known is None or self._known.may_change(event):
-                    self._known = None
-                    self._changes += 1
-            known, changes = self._known, self._changes
-        if known is not None:
-            return known.uses
-        routes = read_routes(netlink)
-        uses = uses_of(netlink, routes)
-        with self._lock:
-            # Else another thread received events of routes that were read here before.
-            if self._changes == changes:
-                self._known = _Known(frozenset(routes), _links_of(uses), uses)
-        return uses
+        return self._kept.current(netlink).uses
 
 
 def main_routes_here() -> MainRoutes:
-    """Return the routes of the calling thread's own namespace.
+    """Listen to events, and return the routes of the calling thread's own namespace.
 
     Raises:
         KernelError: the kernel has no netlink, or none of the groups.
     """
-    events = EventSource[NetlinkMessage | None](
+    events = EventSource[RouteEvent](
         open_member(NETLINK_ROUTE, _LABEL, _GROUPS, QUEUE_BYTES), _LABEL, None, _whole
     )
     routes = MainRoutes(events)
     finalize(routes, events.close)
     return routes
+
+
+def _after(known: _Known, event: RouteEvent) -> _Known | None:
+    return None if known.may_change(event) else known
+
+
+def _read(netlink: RtnetlinkSocket, known: _Known | None) -> _Known:
+    if known is not None:
+        return known
+    wait_for_changes(netlink)
+    routes = read_routes(netlink)
+    uses = uses_of(netlink, routes)
+    return _Known(frozenset(routes), _links_of(uses), uses)
 
 
 def _whole(message: NetlinkMessage) -> Iterator[NetlinkMessage]:

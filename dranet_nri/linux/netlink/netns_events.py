@@ -3,10 +3,11 @@
 Rules:
 1. An event is received if its namespace has an id in the namespace of the socket at that time, and
    the process has CAP_NET_BROADCAST (do_one_broadcast, net/netlink/af_netlink.c).
-2. The kernel queues an event before the change returns to its author.
+2. Events of the socket's own namespace have no sender. Before Linux 7.0 their sender is the id of
+   the namespace in itself, if it has one.
 3. A setting that changes while its link is down has no event; the link has one when it is set up
    (netdev_state_change, net/core/dev.c).
-4. Lost events are reported: the reader then reads everything.
+4. Events that the queue had no room for are reported as lost: the reader then reads everything.
 """
 
 import socket
@@ -25,8 +26,6 @@ from dranet_nri.linux.netlink.socket import BUFFER_LEN, SOL_NETLINK, messages
 NETLINK_LISTEN_ALL_NSID: Final = 8  # linux/netlink.h
 RTNLGRP_LINK: Final = 1  # linux/rtnetlink.h
 RTNLGRP_NSID: Final = 28
-RTM_NEWLINK: Final = 16
-RTM_DELLINK: Final = 17
 NETNSA_NSID: Final = 1  # linux/net_namespace.h
 RTGEN_LEN: Final = 4  # struct rtgenmsg, padded
 QUEUE_BYTES: Final = 4 << 20  # some 1,500 events; the plugin reads them every 15 seconds
@@ -40,8 +39,7 @@ class NetnsEventKind(Enum):
     """What happened."""
 
     LINK = auto()  # a link appeared, changed or disappeared
-    NEW_ID = auto()  # a namespace got an id
-    OLD_ID = auto()  # an id is free again
+    ID = auto()  # a namespace got an id, or an id is free again; maybe in another namespace
     LOST = auto()  # events were dropped
 
 
@@ -49,8 +47,8 @@ class NetnsEvent(NamedTuple):
     """One event.
 
     Attributes:
-        number: id of the namespace, -1 for lost events.
-        body: message of the link, b"" for other events.
+        number: id of the namespace of the link, -1 without a sender; or the id itself.
+        body: message of the link, b"" if it is too long.
     """
 
     kind: NetnsEventKind
@@ -58,7 +56,8 @@ class NetnsEvent(NamedTuple):
     body: bytes = b""
 
 
-_IDS: Final = {88: NetnsEventKind.NEW_ID, 89: NetnsEventKind.OLD_ID}  # RTM_NEWNSID, RTM_DELNSID
+_IDS: Final = frozenset({88, 89})  # RTM_NEWNSID, RTM_DELNSID
+_LINKS: Final = frozenset({16, 17})  # RTM_NEWLINK, RTM_DELLINK
 _LOST: Final = NetnsEvent(NetnsEventKind.LOST)
 
 
@@ -88,10 +87,13 @@ class NetnsEvents:
                     raise KernelError(f"read {_LABEL}", error.errno or EINVAL) from error
                 yield _LOST
                 continue
-            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-                yield _LOST  # A pod can make the message of its link that long.
-                continue
-            yield from _events(bytes(self._buffer[:length]), _netns_id(ancillary))
+            sender = _netns_id(ancillary)
+            if flags & socket.MSG_CTRUNC:
+                yield _LOST
+            elif flags & socket.MSG_TRUNC:  # A pod can make the message of its link that long.
+                yield NetnsEvent(NetnsEventKind.LINK, sender)
+            else:
+                yield from _events(bytes(self._buffer[:length]), sender)
 
     def close(self) -> None:
         """Close the socket. Idempotent."""
@@ -118,19 +120,19 @@ def open_netns_events() -> NetnsEvents | None:
     return NetnsEvents(sock)
 
 
-def _netns_id(ancillary: list[tuple[int, int, bytes]]) -> int | None:
-    """Return the id of the namespace that sent a datagram, None for the socket's own."""
+def _netns_id(ancillary: list[tuple[int, int, bytes]]) -> int:
+    """Return the id of the namespace that sent a datagram, -1 without one."""
     for level, kind, payload in ancillary:
         if (level, kind) == (SOL_NETLINK, NETLINK_LISTEN_ALL_NSID):
             (number,) = _ID.unpack(payload)
             return int(number)
-    return None
+    return -1
 
 
-def _events(data: bytes, sender: int | None) -> Iterator[NetnsEvent]:
+def _events(data: bytes, sender: int) -> Iterator[NetnsEvent]:
     for message in messages(data):
-        if sender is not None and message.kind in {RTM_NEWLINK, RTM_DELLINK}:
+        if message.kind in _LINKS:
             yield NetnsEvent(NetnsEventKind.LINK, sender, message.body)
-        elif sender is None and message.kind in _IDS:
+        elif message.kind in _IDS:
             number = u32(attributes(message.body, RTGEN_LEN).get(NETNSA_NSID))
-            yield NetnsEvent(_IDS[message.kind], number)
+            yield NetnsEvent(NetnsEventKind.ID, number)

@@ -5,20 +5,21 @@ Rules:
    or has its peer here. A read needs CAP_NET_ADMIN in the other namespace.
 2. A namespace may end while it is read. Links that cannot be read are left out.
 3. Link names are chosen by pods, and not reported. Link kinds are defined by the kernel.
-4. A namespace whose links have not changed since its last read is not read again: a node has one
-   for each pod, of which each read takes 0.1 ms. Without NetnsEvents every read reads all.
+4. A namespace that no event concerns since its last read is not read again: a node has one for each
+   pod, of which each read takes 0.1 ms. Without NetnsEvents every read reads all.
 """
 
 import struct
-import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
+from errno import EINVAL
 from typing import Final, NamedTuple, assert_never
 from weakref import finalize
 
 from dranet_nri.errors import KernelError
-from dranet_nri.linux.netlink.codec import attribute, attributes, u32
+from dranet_nri.linux.netlink.codec import attribute, attributes, fixed, u32
+from dranet_nri.linux.netlink.kept import Events, KeptFact, wait_for_changes
 from dranet_nri.linux.netlink.links import (
     IFLA_LINK_NETNSID,
     INFO,
@@ -31,7 +32,6 @@ from dranet_nri.linux.netlink.netns_events import (
     RTGEN_LEN,
     NetnsEvent,
     NetnsEventKind,
-    NetnsEvents,
     open_netns_events,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
@@ -59,6 +59,9 @@ class UpperLink(NamedTuple):
     kind: str
 
 
+Known = dict[int, tuple[UpperLink, ...] | None]  # by id of the namespace, None: not readable now
+
+
 class UpperLinks:
     """The upper links of one namespace's links, in other namespaces. Thread-safe.
 
@@ -66,18 +69,14 @@ class UpperLinks:
         has_events: whether namespaces without a change are not read again.
     """
 
-    def __init__(self, events: NetnsEvents | None) -> None:
+    def __init__(self, events: Events[NetnsEvent] | None) -> None:
         """Start with no namespace read.
 
         Args:
-            events: changes in other namespaces, None if they are not available.
+            events: changes in all namespaces, None if they are not available.
         """
-        self._events = events
         self.has_events = events is not None
-        self._lock = threading.Lock()  # not held during a dump, which may take long
-        # By id of the namespace, None for one that was not read; None while the ids are unknown.
-        self._known: dict[int, tuple[UpperLink, ...] | None] | None = None
-        self._changes = 0
+        self._kept = KeptFact(events, _after, _read) if events else None
 
     def kinds(self, netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[str, ...]]:
         """Return ifindex -> kinds of its upper links in other namespaces.
@@ -89,41 +88,12 @@ class UpperLinks:
         Raises:
             KernelError: the ids of namespaces, or their events, cannot be read.
         """
-        with self._lock:
-            for event in self._events.pending() if self._events else ():
-                self._handle(event)
-            known, changes = self._known, self._changes
-        read = dict(dict.fromkeys(_ids(netlink)) if known is None else known)
-        read |= {number: _read(netlink, number) for number, links in read.items() if links is None}
-        with self._lock:
-            # Else another thread received events of namespaces that were read here before.
-            if self._events and self._changes == changes:
-                self._known = read  # an event since the read is still in the queue
+        read = self._kept.current(netlink) if self._kept else _read(netlink, None)
         return _kinds(netlink, nsfd, {link for links in read.values() for link in links or ()})
-
-    def _handle(self, event: NetnsEvent) -> None:
-        known, number = self._known, event.number
-        if known is None:
-            self._changes += 1
-            return
-        if event.kind is NetnsEventKind.LINK and (
-            number not in known or (known[number] == () and _upper(event.body) is None)
-        ):
-            return  # most events: the link of a pod appears or gets its carrier
-        self._changes += 1
-        match event.kind:
-            case NetnsEventKind.LOST:
-                self._known = None
-            case NetnsEventKind.OLD_ID:
-                self._known = {key: links for key, links in known.items() if key != number}
-            case NetnsEventKind.LINK | NetnsEventKind.NEW_ID:
-                self._known = known | {number: None}
-            case _:
-                assert_never(event.kind)
 
 
 def upper_links_here() -> UpperLinks:
-    """Return the upper links of the calling thread's own namespace.
+    """Listen to events, and return the upper links of the calling thread's own namespace.
 
     Raises:
         KernelError: the kernel has no netlink.
@@ -159,15 +129,60 @@ def _own_id(netlink: RtnetlinkSocket, nsfd: int) -> bytes:
     return attributes(body, RTGEN_LEN).get(NETNSA_NSID, b"")
 
 
-def _read(netlink: RtnetlinkSocket, number: int) -> tuple[UpperLink, ...] | None:
-    """Return the upper links in a namespace, None if it cannot be read."""
+def _after(known: Known, event: NetnsEvent) -> Known | None:
+    """Return what is known after an event; namespaces that it may concern are to be read again."""
+    match event.kind:
+        case NetnsEventKind.LOST:
+            return None
+        case NetnsEventKind.ID:
+            return known | {event.number: None}
+        case NetnsEventKind.LINK:
+            concerned = set(_above(known, event.body))
+            if event.number in known and not _is_plain(known[event.number], event.body):
+                concerned.add(event.number)
+            return known | dict.fromkeys(concerned) if concerned else known
+        case _:
+            assert_never(event.kind)
+
+
+def _is_plain(uppers: tuple[UpperLink, ...] | None, body: bytes) -> bool:
+    """Whether an event concerns no upper link, as most: the link of a pod appears or goes up."""
+    return uppers == () and bool(body) and _upper(body) is None
+
+
+def _above(known: Known, body: bytes) -> Iterator[int]:
+    """Yield the namespaces with a link over one of this ifindex, which may have moved."""
+    index = fixed(INFO, body)[2] if len(body) >= INFO.size else 0
+    for number, uppers in known.items():
+        if uppers and any(upper.lower == index for upper in uppers):
+            yield number
+
+
+def _read(netlink: RtnetlinkSocket, known: Known | None) -> Known:
+    """Return the upper links in all namespaces with an id; known ones are not read again."""
+    if known is not None and None not in known.values():
+        return known
+    wait_for_changes(netlink)
+    found: Known = {}
+    for number, uppers in (dict.fromkeys(_ids(netlink)) if known is None else known).items():
+        try:
+            found[number] = _links(netlink, number) if uppers is None else uppers
+        except KernelError as error:
+            if error.code != EINVAL:  # else no namespace has the id any more
+                found[number] = None
+    return found
+
+
+def _links(netlink: RtnetlinkSocket, number: int) -> tuple[UpperLink, ...]:
+    """Return the upper links in a namespace.
+
+    Raises:
+        KernelError: it cannot be read; EINVAL: no namespace has the id.
+    """
     target = attribute(IFLA_TARGET_NETNSID, struct.pack("=I", number))
     request = INFO.pack(0, 0, 0, 0, 0) + target + WITHOUT_STATS
-    try:
-        bodies = netlink.dump(f"dump links of namespace {number}", RTM_GETLINK, request, MAX_DUMP)
-    except KernelError:
-        return None
-    return tuple(_uppers(bodies))
+    what = f"dump links of namespace {number}"
+    return tuple(_uppers(netlink.dump(what, RTM_GETLINK, request, MAX_DUMP)))
 
 
 def _uppers(bodies: list[bytes]) -> Iterator[UpperLink]:
