@@ -98,5 +98,5 @@ def wait_for_changes(netlink: RtnetlinkSocket) -> None:
     Their authors hold the RTNL mutex, and this request takes it. A dump of routes does not (since
     Linux 6.9).
     """
-    with suppress(KernelError):
+    with suppress(KernelError):  # of an answer: the kernel took the mutex before it
         link_at(netlink, "wait for changes", LOOPBACK)

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from errno import EAGAIN, EINVAL, EMSGSIZE, ENOBUFS, ENOMEM
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 from dranet_nri.errors import KernelError
@@ -27,6 +28,7 @@ SO_RCVBUFFORCE: Final = 33  # asm-generic/socket.h
 # (rtnl_set_sk_err).
 LOST_ERRORS: Final = frozenset({ENOBUFS, ENOMEM, EMSGSIZE})
 
+D = TypeVar("D")
 E = TypeVar("E")
 
 
@@ -63,14 +65,8 @@ class EventSource(Generic[E]):
         Raises:
             KernelError: the socket failed; EBADMSG: a message is not an event.
         """
-        while True:
-            try:
-                data = receive(self._socket, buffer_len=0)
-            except OSError as error:
-                if error.errno == EAGAIN:
-                    return
-                if error.errno not in LOST_ERRORS:
-                    raise KernelError(f"read {self._what}", error.errno or EINVAL) from error
+        for data in queued(partial(receive, self._socket, buffer_len=0), self._what):
+            if data is None:
                 yield self._lost
                 continue
             for message in messages(data):
@@ -79,6 +75,29 @@ class EventSource(Generic[E]):
     def close(self) -> None:
         """Close the socket. Idempotent."""
         self._socket.close()
+
+
+def queued(receive_next: Callable[[], D], what: str) -> Iterator[D | None]:
+    """Yield the queued datagrams of a non-blocking socket, None where events were lost.
+
+    Args:
+        receive_next: returns the next datagram, or raises OSError.
+        what: name of the events in errors.
+
+    Raises:
+        KernelError: the socket failed.
+    """
+    while True:
+        try:
+            received = receive_next()
+        except OSError as error:
+            if error.errno == EAGAIN:
+                return
+            if error.errno not in LOST_ERRORS:
+                raise KernelError(f"read {what}", error.errno or EINVAL) from error
+            yield None
+        else:
+            yield received
 
 
 def open_member(

@@ -14,12 +14,13 @@ import socket
 import struct
 from collections.abc import Iterator
 from enum import Enum, auto
-from errno import EAGAIN, EINVAL, EPERM
+from errno import EINVAL, EPERM
+from functools import partial
 from typing import Final, NamedTuple
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import attributes, u32
-from dranet_nri.linux.netlink.multicast import LOST_ERRORS, open_member
+from dranet_nri.linux.netlink.multicast import open_member, queued
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE
 from dranet_nri.linux.netlink.socket import BUFFER_LEN, SOL_NETLINK, messages
 
@@ -75,18 +76,12 @@ class NetnsEvents:
         Raises:
             KernelError: the socket failed.
         """
-        while True:
-            try:
-                length, ancillary, flags, _ = self._socket.recvmsg_into(
-                    [self._buffer], _ANCILLARY_LEN
-                )
-            except OSError as error:
-                if error.errno == EAGAIN:
-                    return
-                if error.errno not in LOST_ERRORS:
-                    raise KernelError(f"read {_LABEL}", error.errno or EINVAL) from error
+        receive_next = partial(self._socket.recvmsg_into, [self._buffer], _ANCILLARY_LEN)
+        for received in queued(receive_next, _LABEL):
+            if received is None:
                 yield _LOST
                 continue
+            length, ancillary, flags, _ = received
             sender = _netns_id(ancillary)
             if flags & socket.MSG_CTRUNC:
                 yield _LOST
