@@ -62,6 +62,19 @@ class KeepAlive:
 KEEP_ALIVE: Final = KeepAlive(30, 15, 4)  # detection within 90 s; a watch lasts up to 630 s
 
 
+class _Response(aiohttp.ClientResponse):
+    """Response whose close aborts the connection, unless the response is complete.
+
+    aiohttp closes it as well when a request is cancelled before its answer. An orderly TLS shutdown
+    would wait for the server for up to 30 s.
+    """
+
+    def close(self) -> None:
+        if self.connection is not None and self.connection.transport is not None:
+            self.connection.transport.abort()
+        super().close()
+
+
 class HttpClient:
     """HTTP client of an API server."""
 
@@ -112,11 +125,11 @@ class HttpClient:
         response = await self._response(request, read_timeout_s, sent)
         try:
             if auth and response.status == 401 and (again := await auth.renewed(sent)):
-                _release(response)
+                response.close()
                 response = await self._response(request, read_timeout_s, again)
             yield response
         finally:
-            _release(response)
+            response.close()
 
     async def _response(
         self, request: ApiRequest, read_timeout_s: float, authorization: str
@@ -147,6 +160,7 @@ class HttpClient:
                 headers={"User-Agent": USER_AGENT},
                 proxy=self._proxy,
                 middlewares=(_send_once,),
+                response_class=_Response,
             )
         return self._session
 
@@ -178,16 +192,6 @@ def _proxy_of(url: SplitResult) -> str | None:
             if ip_address(url.hostname or "") in ip_network(entry.strip(), strict=False):
                 return None
     return proxies.get(url.scheme)
-
-
-def _release(response: aiohttp.ClientResponse) -> None:
-    """Keep the connection for the next request if the response is complete, otherwise abort it.
-
-    An orderly TLS shutdown would wait for the server for up to 30 s.
-    """
-    if response.connection is not None and response.connection.transport is not None:
-        response.connection.transport.abort()
-    response.close()
 
 
 def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestConfig:

@@ -401,17 +401,22 @@ def test_ca_file_without_certificates_changes_nothing(account: Path) -> None:
 BOOKMARK = b'{"type":"BOOKMARK","object":{"kind":"Node","metadata":{"resourceVersion":"2"}}}\n'
 
 
-def test_connection_of_a_watch_that_is_left_ends_without_the_server(account: Path) -> None:
+@pytest.mark.parametrize("answered", [True, False])
+def test_connection_of_a_watch_that_is_left_ends_without_the_server(
+    account: Path, *, answered: bool
+) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(*self_signed(account, "ca.crt"))
     listening = socket.create_server(("127.0.0.1", 0))
-    left = threading.Event()
+    asked, left = threading.Event(), threading.Event()
 
     def serve() -> None:
-        """Answer one watch, and then nothing, not even the close of TLS."""
+        """Answer at most one watch, and then nothing, not even the close of TLS."""
         with tls.wrap_socket(listening.accept()[0], server_side=True) as peer:
             peer.recv(1 << 16)
-            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + BOOKMARK)
+            asked.set()
+            if answered:
+                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + BOOKMARK)
             left.wait(60)
 
     async def scenario() -> None:
@@ -419,7 +424,13 @@ def test_connection_of_a_watch_that_is_left_ends_without_the_server(account: Pat
         environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
         api = ApiClient(HttpClient(in_cluster(environ, account)))
         async with aclosing(api.watch(NODE, {}, "1", 600)) as events:
-            await anext(events)
+            first = asyncio.ensure_future(anext(events))
+            await asyncio.to_thread(asked.wait, 60)
+            if answered:
+                await first
+            else:
+                first.cancel()
+                await asyncio.wait([first])
         await api.close()
 
     thread = threading.Thread(target=serve)
