@@ -15,7 +15,7 @@ from dra_shim.verify.thresholds import THRESHOLDS, Thresholds, passes
 from dra_shim.verify.types import CommandResult, Line, Outcome, PodRunner, WorkerPod
 
 PORT: Final = 29500
-START_S: Final = 240.0  # seconds to load PyTorch and connect NCCL
+START_S: Final = 480.0  # seconds to load PyTorch, maybe from a slow disk, and connect NCCL
 MESSAGE: Final = 100  # characters of an error
 NO_TORCH: Final = "No module named 'torch'"
 
@@ -57,7 +57,7 @@ def check_collectives(
         yield Line("collectives", where, "", Outcome.NOT_MEASURED, meaning=why)
         return
     if result is None:
-        yield failed("collectives", "no-collective", where, "", _message(done))
+        yield failed("collectives", "no-collective", where, "", _message(done, limit))
         return
     backend, rates = result
     speeds = [
@@ -99,12 +99,13 @@ def _speed_of(worker: WorkerPod, facts: PodFacts) -> float:
     return sum(speeds) if all(speeds) else 0.0
 
 
-def _message(done: Sequence[CommandResult]) -> str:
-    """Return the last error of the first pod that has one."""
+def _message(done: Sequence[CommandResult], limit_s: float) -> str:
+    """Return the last error of the first pod that has one, else how the program ended."""
     for ended in done:
         errors = [line for line in ended.stderr.splitlines() if "Error" in line]
         if errors:
             return errors[-1].strip()[:MESSAGE]
-    return next(
-        (f"exit status {ended.exit_code}" for ended in done if ended.exit_code), "no result"
-    )
+    status = next((ended.exit_code for ended in done if ended.exit_code), 0)
+    if status == 124:  # of timeout(1)
+        return f"no result within {limit_s:.0f} s"
+    return f"exit status {status}" if status else "no result"

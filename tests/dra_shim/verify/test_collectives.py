@@ -143,7 +143,8 @@ def test_ranks_that_do_not_finish_fail_the_check() -> None:
         Outcome.FAILED, "torch.distributed.DistNetworkError: timed out",
     )  # fmt: skip
     assert line.remedy == CAUSES["no-collective"][1]
-    assert lines_of(ended(124))[0].value == "exit status 124"
+    assert lines_of(ended(124))[0].value == "no result within 510 s"
+    assert lines_of(ended(3))[0].value == "exit status 3"
 
 
 def test_image_without_pytorch_is_not_a_network_fault() -> None:
