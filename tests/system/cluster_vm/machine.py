@@ -15,8 +15,8 @@ from tests.system.cluster.node import Node
 from tests.system.cluster.workload import SLICES
 from tests.system.cluster_vm.hardware import Facts
 
-# Of the virtual functions: what claims set in pods.
-SYSCTLS: Final = "cd /proc/sys/net/ipv4/conf && grep . ens*v0/arp_ignore ens*v0/arp_announce"
+# Of the virtual functions: what claims set in pods. One may be renamed during the command.
+SYSCTLS: Final = "cd /proc/sys/net/ipv4/conf && grep -s . ens*v0/arp_ignore ens*v0/arp_announce; :"
 
 
 class Machine:
