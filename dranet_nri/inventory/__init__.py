@@ -7,7 +7,12 @@ from dranet_nri.inventory.build import (
     Inventory,
     inventory_from_facts,
 )
-from dranet_nri.inventory.hazards import hazards, parent_hazards, why_unpublished
+from dranet_nri.inventory.hazards import (
+    HazardRules,
+    hazards,
+    parent_hazards,
+    why_unpublished,
+)
 from dranet_nri.inventory.host_facts import (
     AzureHost,
     HostFacts,
@@ -29,6 +34,7 @@ __all__ = [
     "MAX_ATTRIBUTES",
     "NUMA_NODE",
     "AzureHost",
+    "HazardRules",
     "HostFacts",
     "Inventory",
     "Memo",

@@ -3,7 +3,7 @@
 Combines the rules of exclusions.py, preferred_sources.py and uplinks.py.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -29,6 +29,50 @@ _REMEDY: Final = (
 )
 
 
+class HazardRules:
+    """The rules, applied to one scan.
+
+    A reason is computed when it is requested: an attach requests that of one link, and a node has a
+    link for each pod.
+    """
+
+    def __init__(
+        self, facts: HostFacts, uplinks: Uplinks | None = None, include: Sequence[str] = ()
+    ) -> None:
+        """Compute what the reasons of all links have in common; arguments as in hazards()."""
+        links = [device.link for device in facts.netdevs]
+        self._facts = facts
+        self._include = include
+        self._by_index = {link.index: link for link in links}
+        self._masters = frozenset(link.master for link in links)
+        self._carried = carrier_hazards(facts.netdevs)
+        self._switched = switch_hazards(facts.netdevs)
+        self._tree = uplink_tree(facts.netdevs, (uplinks or uplinks_of(facts)).among(links))
+        self._synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
+        self._tunnels = [device for device in facts.netdevs if any(device.tunnel_ends)]
+        self._sources = source_hazards(facts)
+
+    def reason(self, device: NetDevice) -> str:
+        """Return why this link of the scan must not be published, "" if it may."""
+        index, included = device.link.index, is_named(device, self._include)
+        return (
+            self._tree.get(index)
+            or link_hazard(device, self._by_index, self._masters, included=included)
+            or ("" if included else self._probable_use(device))
+            or self._carried.get(index)
+            or self._switched.get(index)
+            or accelerated_hazard(device, self._synthetic)
+        )
+
+    def _probable_use(self, device: NetDevice) -> str:
+        return (
+            probable_use(device, self._facts.policy_routes)
+            or underlay_hazard(device, self._tunnels)
+            or daemon_hazard(device, self._facts.daemon_routes)
+            or self._sources.get(device.link.index, "")
+        )
+
+
 def hazards(
     facts: HostFacts, uplinks: Uplinks | None = None, include: Sequence[str] = ()
 ) -> dict[int, str]:
@@ -39,39 +83,9 @@ def hazards(
         uplinks: uplinks of the same facts, None to derive them.
         include: patterns of links to which no heuristic applies.
     """
-    links = [device.link for device in facts.netdevs]
-    by_index = {link.index: link for link in links}
-    masters = frozenset(link.master for link in links)
-    carried = carrier_hazards(facts.netdevs)
-    switched = switch_hazards(facts.netdevs)
-    tree = uplink_tree(facts.netdevs, (uplinks or uplinks_of(facts)).among(links))
-    synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
-    tunnels = [device for device in facts.netdevs if any(device.tunnel_ends)]
-    sources = source_hazards(facts)
-    reasons = {
-        device.link.index: tree.get(device.link.index)
-        or link_hazard(device, by_index, masters, included=is_named(device, include))
-        or ("" if is_named(device, include) else _probable_use(device, facts, tunnels, sources))
-        or carried.get(device.link.index)
-        or switched.get(device.link.index)
-        or accelerated_hazard(device, synthetic)
-        for device in facts.netdevs
-    }
+    rules = HazardRules(facts, uplinks, include)
+    reasons = {device.link.index: rules.reason(device) for device in facts.netdevs}
     return {index: reason for index, reason in reasons.items() if reason}
-
-
-def _probable_use(
-    device: NetDevice,
-    facts: HostFacts,
-    tunnels: Sequence[NetDevice],
-    sources: Mapping[int, str],
-) -> str:
-    return (
-        probable_use(device, facts.policy_routes)
-        or underlay_hazard(device, tunnels)
-        or daemon_hazard(device, facts.daemon_routes)
-        or sources.get(device.link.index, "")
-    )
 
 
 def parent_hazards(
@@ -120,7 +134,7 @@ def is_named(device: NetDevice, include: Sequence[str]) -> bool:
 
 
 def why_unpublished(
-    key: DeviceKey, index: int | None, facts: HostFacts, reasons: Mapping[int, str]
+    key: DeviceKey, index: int | None, facts: HostFacts, reason_of: Callable[[NetDevice], str]
 ) -> str:
     """Return why a pod may not have a recorded device, "" if it may.
 
@@ -129,17 +143,17 @@ def why_unpublished(
         index: ifindex of its link on the host. With None every link of its parent counts, except
             IPoIB: in shared mode it stays, in exclusive mode require_no_lost_links() refuses.
         facts: facts of the host.
-        reasons: hazards of the same facts.
+        reason_of: returns why a link of these facts must not leave, "" if it may.
     """
     candidates = [
-        device.link
+        device
         for device in facts.netdevs
         if device.link.index == index
         or (index is None and key.parent and _is_below(device.link, key))
     ]
-    for link in candidates:
-        if reason := reasons.get(link.index, ""):
-            return f"{link.name}: {reason}; {_REMEDY}"
+    for device in candidates:
+        if reason := reason_of(device):
+            return f"{device.link.name}: {reason}; {_REMEDY}"
     return ""
 
 

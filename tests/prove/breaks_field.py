@@ -78,14 +78,14 @@ FIELD: Final = (
     Break(
         "a NIC below a tunnel of the node is published",
         _HAZARDS,
-        "        or carried.get(device.link.index)\n",
+        "            or self._carried.get(index)\n",
         "",
         "tests/dranet_nri/inventory/test_build.py::test_nic_below_a_tunnel_of_the_node_is_excluded",
     ),
     Break(
         "a NIC with representors is published",
         _HAZARDS,
-        "        or switched.get(device.link.index)\n",
+        "            or self._switched.get(index)\n",
         "",
         "tests/dranet_nri/inventory/test_build.py"
         "::test_representors_and_subfunctions_do_not_get_the_name_of_the_function",

@@ -13,9 +13,10 @@ from functools import cached_property
 
 from dranet_nri.errors import RefusedError
 from dranet_nri.inventory import (
+    HazardRules,
     HostFacts,
+    NetDevice,
     Uplinks,
-    hazards,
     parent_hazards,
     uplinks_of,
     why_unpublished,
@@ -26,7 +27,7 @@ from dranet_nri.plan.kernel import Session
 
 @dataclass(frozen=True)
 class HostScan:
-    """Result of a host scan. Most pods need only one of the two kinds of reasons.
+    """Result of a host scan. Reasons are computed on request: a pod needs those of its NICs only.
 
     Attributes:
         facts: facts of the host.
@@ -40,12 +41,11 @@ class HostScan:
     parents: tuple[str, ...] = ()
 
     @cached_property
-    def reasons(self) -> Mapping[int, str]:
-        """Return ifindex -> reason why no pod may have the link."""
-        return hazards(self.facts, self.uplinks, self.include)
+    def _rules(self) -> HazardRules:
+        return HazardRules(self.facts, self.uplinks, self.include)
 
     @cached_property
-    def parent_reasons(self) -> Mapping[int, str]:
+    def _parent_reasons(self) -> Mapping[int, str]:
         """Return ifindex -> reason why no pod may have a child of the link."""
         return parent_hazards(self.facts, self.uplinks, self.include, self.parents)
 
@@ -62,11 +62,13 @@ class HostScan:
         Raises:
             RefusedError: the inventory excludes the device; the text has the reason.
         """
-        reason = why_unpublished(
-            device.key, index, self.facts, self.parent_reasons if as_parent else self.reasons
-        )
+        reason_of = self._parent_reason if as_parent else self._rules.reason
+        reason = why_unpublished(device.key, index, self.facts, reason_of)
         if reason:
             raise RefusedError(f"device {device.name}: {reason}")
+
+    def _parent_reason(self, device: NetDevice) -> str:
+        return self._parent_reasons.get(device.link.index, "")
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.inventory import HostFacts, hazards, why_unpublished
+from dranet_nri.inventory import HazardRules, HostFacts, why_unpublished
 from dranet_nri.model import ARPHRD_INFINIBAND, DefaultRoute, DeviceKey
 from tests.dranet_nri.inventory.parts import VF, nic, virtual
 
@@ -35,7 +35,7 @@ VIRTUAL = DeviceKey("", "", "dummy7")
 def test_device_is_refused_for_its_link_or_a_link_of_its_parent(
     key: DeviceKey, index: int | None, excluded: str
 ) -> None:
-    message = why_unpublished(key, index, FACTS, hazards(FACTS))
+    message = why_unpublished(key, index, FACTS, HazardRules(FACTS).reason)
 
     reported = f"{excluded}: the node's default route goes through it"
     assert message.startswith(reported) is bool(excluded)
