@@ -16,7 +16,7 @@ from tests.dranet_nri.state.examples import allocation_of
 pytestmark = pytest.mark.process
 
 
-ROUNDS = 60
+ROUNDS = 20
 CLAIMS = ("a", "b", "c")
 ACKNOWLEDGED = 4  # bytes
 
