@@ -28,7 +28,7 @@ from dranet_nri.inventory import (
 from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.links import TOO_LARGE
-from dranet_nri.linux.netlink.policy_routing import policy_routes
+from dranet_nri.linux.netlink.policy_routing import dump_rules, policy_routes
 from dranet_nri.linux.netlink.routes import main_routes
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.model import Address, DefaultRoute, Link
@@ -175,7 +175,8 @@ class Scanner:
             read_links = links.links(netlink)
             owned = addresses(netlink)
             filters = links.tc_filters(netlink)
-            (routes, by_daemon, sourced), rules = main_routes(netlink), policy_routes(netlink)
+            routes, by_daemon, sourced = main_routes(netlink)
+            rules = policy_routes(netlink, dump_rules(netlink))
         rdma_netlink = infiniband.read_netlink_facts(self._sysfs)
         cache = LinkCache(
             {read.link.index: read for read in read_links}, owned, filters, privileged_facts
@@ -204,7 +205,8 @@ class Scanner:
             if (
                 touched.routes or indexes & routed
             ):  # IPv4 sends no event for routes lost with a link
-                (routes, by_daemon, sourced), rules = main_routes(netlink), policy_routes(netlink)
+                routes, by_daemon, sourced = main_routes(netlink)
+                rules = policy_routes(netlink, dump_rules(netlink))
         concerned += [cached[index].link for index in indexes if index in cached]
         facts = replace(
             before,

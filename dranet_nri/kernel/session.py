@@ -3,8 +3,8 @@
 Rules:
 1. A session has two sockets per namespace, opened by a thread inside it.
 2. An operation sends one message that changes something, besides reads.
-3. A session caches links and rules until the next operation, the ifindex of a name until a link
-   moves or is renamed, and default sysctls for its lifetime.
+3. A session caches links, rules and addresses until the next operation, the ifindex of a name until
+   a link moves or is renamed, and default sysctls for its lifetime.
 """
 
 import os

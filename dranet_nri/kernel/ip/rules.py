@@ -1,6 +1,7 @@
 """Policy rules (RTM_*RULE). Numbers and structs are those of linux/fib_rules.h."""
 
 import struct
+from collections.abc import Iterable
 from errno import EEXIST
 from functools import lru_cache
 from socket import AF_INET, AF_INET6
@@ -61,14 +62,13 @@ MAX_CACHED: Final = 256  # cached rules; namespaces have the same few
 _HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct fib_rule_hdr
 
 
-def dump_rules(netlink: RtnetlinkSocket, where: str) -> tuple[Rule, ...]:
-    """Return the namespace's rules, without those that a Rule cannot represent.
+def rules_from(messages: Iterable[bytes]) -> tuple[Rule, ...]:
+    """Return the rules in the messages, without those that a Rule cannot represent.
 
     A rule that also selects by port, user or suppressed prefix would match more without that.
     Rules of multicast routing do not belong to devices.
     """
-    bodies = netlink.dump(f"dump rules in {where}", RTM_GETRULE, bytes(_HEADER.size))
-    return tuple(rule for body in bodies if (rule := _rule(body)) is not None)
+    return tuple(rule for body in messages if (rule := _rule(body)) is not None)
 
 
 def rules_of(rules: tuple[Rule, ...], name: str, tables: set[int]) -> tuple[Rule, ...]:

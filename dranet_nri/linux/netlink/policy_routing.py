@@ -4,6 +4,7 @@ Numbers without a name are FRA_* and RTA_* of linux/fib_rules.h and rtnetlink.h.
 """
 
 import struct
+from collections.abc import Iterable
 from errno import EAFNOSUPPORT, ENOENT, EOPNOTSUPP
 from socket import AF_INET, AF_INET6
 from typing import Final
@@ -27,18 +28,31 @@ _SELECTORS: Final = frozenset({1, 2, 3, 10, 17, 20, 22, 23, 24})  # dst, src, ii
 _ABSENT: Final = frozenset({ENOENT, EAFNOSUPPORT, EOPNOTSUPP})  # no such table; no such family
 
 
-def policy_routes(netlink: RtnetlinkSocket) -> tuple[PolicyRoute, ...]:
+def dump_rules(netlink: RtnetlinkSocket, where: str = "") -> list[bytes]:
+    """Return the messages of the rules of a namespace, which is named in errors.
+
+    Raises:
+        KernelError: the dump failed.
+    """
+    return netlink.dump(f"dump rules {where}".rstrip(), RTM_GETRULE, bytes(_RULE.size))
+
+
+def policy_routes(netlink: RtnetlinkSocket, rules: Iterable[bytes]) -> tuple[PolicyRoute, ...]:
     """Return the rules for tables other than the common ones, with links of default routes.
 
     Routes to narrower destinations do not matter: as in the main table, a claim may get their link,
     and the pod inherits them.
+
+    Args:
+        netlink: a socket of the namespace.
+        rules: the messages of its rules.
 
     Raises:
         KernelError: a dump failed.
     """
     tables: dict[tuple[int, int], frozenset[int]] = {}
     found: list[PolicyRoute] = []
-    for body in netlink.dump("dump rules", RTM_GETRULE, bytes(_RULE.size)):
+    for body in rules:
         family, dst_len, src_len, _, table, _, _, action, flags = fixed(_RULE, body)
         attrs = attributes(body, _RULE.size)
         table = u32(attrs.get(15), table)

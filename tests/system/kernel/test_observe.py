@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from errno import EPERM
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -23,6 +23,7 @@ from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.settings import sysctl
 from dranet_nri.kernel.settings.neighbour_tables import NEIGHBOUR_KEYS, parameters_of
 from dranet_nri.kernel.settings.sysctl import IN_NO_ARRAY, RESET_BY_A_MOVE
+from dranet_nri.linux.netlink.addresses import RTM_GETADDR
 from dranet_nri.linux.netlink.links import (
     IFLA_ADDRESS,
     IFLA_INFO_KIND,
@@ -36,7 +37,9 @@ from dranet_nri.linux.netlink.links import (
     DumpedLink,
     link_from,
 )
+from dranet_nri.linux.netlink.policy_routing import RTM_GETRULE
 from dranet_nri.linux.netlink.routes import RouteUses
+from dranet_nri.linux.netlink.socket import NetlinkSocket
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     DeviceKey,
@@ -329,6 +332,36 @@ def test_neighbour_sysctls_are_read_once_for_equal_parameters(
     assert "ipv6 locktime" in reads
 
 
+def test_addresses_and_rules_of_a_scan_serve_the_observation_until_an_operation(
+    machine: Machine, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dumped: list[int] = []
+    plain = NetlinkSocket.dump
+
+    def noted(self: NetlinkSocket, what: str, kind: int, *rest: Any) -> list[bytes]:
+        dumped.append(kind)
+        return plain(self, what, kind, *rest)
+
+    def read() -> tuple[list[str], list[int], int]:
+        """Return addresses and rules of the link, and how often both were dumped on the host."""
+        dumped.clear()
+        session.host_facts()
+        host = session.observe(KEY, "net1", link_only=True).host
+        assert host is not None
+        tables = [rule.table for rule in host.rules]
+        times = dumped.count(RTM_GETADDR) + dumped.count(RTM_GETRULE)
+        return [address.cidr for address in host.addresses], tables, times
+
+    machine.ip("addr", "add", "10.0.0.1/24", "dev", "eth2")
+    monkeypatch.setattr(NetlinkSocket, "dump", noted)
+    assert read() == ([], [], 2)
+    machine.ip("addr", "add", "10.0.0.7/24", "dev", "eth1")
+    machine.ip("rule", "add", "iif", "eth1", "lookup", "77")
+    session.apply(SetUp(Ns.HOST, "eth2"))
+
+    assert read() == (["10.0.0.7/24"], [77], 2)
+
+
 @pytest.mark.parametrize("kept", [0, 1], ids=["both families", "one family"])
 def test_neighbour_sysctls_that_the_dump_skips_are_read_from_files(
     session: Session, monkeypatch: pytest.MonkeyPatch, reads: list[str], kept: int
@@ -420,6 +453,14 @@ class Dumped:
     def rules(self) -> tuple[Rule, ...]:
         """Return none."""
         return ()
+
+    def rule_messages(self) -> list[bytes]:
+        """Return none."""
+        return []
+
+    def address_messages(self) -> list[bytes]:
+        """Return those of the wire."""
+        return [] if self.netlink is None else self.netlink.dump()
 
     def main_routes(self) -> RouteUses:
         """Return none."""

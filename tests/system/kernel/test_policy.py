@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from dranet_nri.linux.netlink.links import index_of
-from dranet_nri.linux.netlink.policy_routing import policy_routes
+from dranet_nri.linux.netlink.policy_routing import dump_rules, policy_routes
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import PolicyRoute
 from tests.system.kernel.namespaces import add_veth, open_netns
 from tests.system.kernel.test_facts_links import Namespace
@@ -29,6 +30,11 @@ def wired(nsfd: int) -> Iterator[Namespace]:
         yield netns
 
 
+def routes(netlink: RtnetlinkSocket) -> tuple[PolicyRoute, ...]:
+    """Return what is read in a scan."""
+    return policy_routes(netlink, dump_rules(netlink))
+
+
 @pytest.mark.parametrize(
     ("rule", "reported"),
     [
@@ -47,7 +53,7 @@ def test_policy_rule_is_read_with_the_links_of_its_table(
     wired.run(f"ip rule add {rule} prio 100")
     expected = {"table": 200, "links": frozenset({index(wired, "eth1")}), **reported}
 
-    assert wired.read(policy_routes) == (PolicyRoute(**expected),)  # type: ignore[arg-type]
+    assert wired.read(routes) == (PolicyRoute(**expected),)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("packets", ["all", "10.5.0.77", "10.20.30.0/24"])
@@ -55,7 +61,7 @@ def test_only_default_routes_of_a_table_are_counted(wired: Namespace, packets: s
     for priority, table in enumerate((200, 2000), 100):
         wired.run(f"ip rule add from {packets} lookup {table} prio {priority}")
 
-    assert [(route.table, len(route.links)) for route in wired.read(policy_routes)] == [
+    assert [(route.table, len(route.links)) for route in wired.read(routes)] == [
         (200, 1),
         (2000, 0),
     ]
@@ -70,14 +76,14 @@ def test_partial_default_route_of_a_table_is_counted(
     wired.run(f"ip {family} route add {half} dev eth1 table 300")
     wired.run(f"ip {family} rule add lookup 300 prio 100")
 
-    assert wired.read(policy_routes) == (PolicyRoute(300, frozenset({index(wired, "eth1")})),)
+    assert wired.read(routes) == (PolicyRoute(300, frozenset({index(wired, "eth1")})),)
 
 
 @pytest.mark.parametrize("action", ["prohibit", "unreachable", "blackhole"])
 def test_rule_that_ends_the_lookup_uses_no_link(wired: Namespace, action: str) -> None:
     wired.run(f"ip rule add {action} from 10.9.0.0/16 lookup 200 prio 100")
 
-    assert wired.read(policy_routes) == ()
+    assert wired.read(routes) == ()
 
 
 def test_ipv6_rules_use_ipv6_tables_and_an_empty_table_has_no_links(wired: Namespace) -> None:
@@ -88,14 +94,14 @@ def test_ipv6_rules_use_ipv6_tables_and_an_empty_table_has_no_links(wired: Names
         "ip -6 route add default dev eth1 table 200",
     )
 
-    assert wired.read(policy_routes) == (
+    assert wired.read(routes) == (
         PolicyRoute(200, frozenset({index(wired, "eth1")}), "2001:db8:7::/64"),
         PolicyRoute(4711, frozenset(), "2001:db8:8::/64"),
     )
 
 
 def test_default_rules_are_omitted(nsfd: int) -> None:
-    assert Namespace(nsfd).read(policy_routes) == ()
+    assert Namespace(nsfd).read(routes) == ()
 
 
 def index(netns: Namespace, name: str) -> int:
