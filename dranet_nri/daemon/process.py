@@ -5,7 +5,7 @@ import gc
 import os
 import signal
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Final, assert_never
 
@@ -23,6 +23,7 @@ from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
+from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.component.files import DeferredFileSystem, FileSystem
 from dranet_nri.component.log import logger, trace_of
 from dranet_nri.daemon.leases import LeaseLoop
@@ -60,6 +61,7 @@ from dranet_nri.telemetry.heartbeat import TelemetryWriter
 from dranet_nri.telemetry.privileged_facts import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
+EVENTS_S: Final = 1.0  # between reads of the host's link and route events
 WITHOUT_EVENTS: Final = "add the capability NET_BROADCAST, as in manifests/"
 
 
@@ -95,14 +97,15 @@ class NriDaemon:
         if not await self._acquired(lock, stop):
             return
         kernel = NetlinkKernel(proc_root=str(settings.proc), sys_root=str(settings.sysfs))
-        if not kernel.kept.uppers.has_events:
+        if not kernel.kept.uppers.kept:
             self._log.warning("each attach reads the links of all pods", remedy=WITHOUT_EVENTS)
         attachments = AttachmentRecords(AttachmentStore(settings.attachments, fs=self._files))
         with AllocationReader(settings.allocations, owner=None) as allocations:
             plugin = self._plugin(kernel, attachments, allocations)
             self._clear(plugin.attacher.gate, attachments)
             gc.freeze()  # permanent objects; a collection of them would stop all hooks for 30 ms
-            await self._serve(plugin, kernel.kept.uppers, stop)
+            with closing(DeferredReader(kernel.kept.filenos(), kernel.kept.take_events, EVENTS_S)):
+                await self._serve(plugin, kernel.kept.uppers, stop)
         self._log.info("stopped")
 
     async def _acquired(self, lock: PluginLock, stop: asyncio.Event) -> bool:

@@ -1,9 +1,10 @@
 """An open network namespace of a session, and the requests of a plan in it."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from errno import EPERM
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.ip import vrf
@@ -26,6 +27,7 @@ from dranet_nri.kernel.settings.token import set_token, token_of
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.addresses import dump_addresses
 from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
+from dranet_nri.linux.netlink.kept import KeptFact
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
 from dranet_nri.linux.netlink.main_routes import MainRoutes, main_routes_here
 from dranet_nri.linux.netlink.other_netns import UpperLinks, upper_links_here
@@ -52,6 +54,24 @@ class KeptFacts(NamedTuple):
     protocols: LoadedProtocols
     uppers: UpperLinks
     routes: MainRoutes
+
+    def filenos(self) -> tuple[int, ...]:
+        """Return the descriptors that are readable while events are queued."""
+        return tuple(fact.fileno() for fact in self._with_events())
+
+    def take_events(self) -> None:
+        """Apply some queued events between sessions, so that the next session has fewer of them.
+
+        An error is not reported: the next session has it, too.
+        """
+        for fact in self._with_events():
+            with suppress(KernelError):
+                fact.take_events()
+
+    def _with_events(self) -> Iterator[KeptFact[Any, Any]]:
+        yield self.routes.kept
+        if self.uppers.kept:
+            yield self.uppers.kept
 
 
 def kept_facts_here() -> KeptFacts:

@@ -20,6 +20,7 @@ from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 
 LOOPBACK: Final = 1  # ifindex in each namespace (LOOPBACK_IFINDEX, net/net_namespace.h)
 MAX_EVENTS: Final = 4096  # taken at once: a pod may change its links without pause
+MAX_EVENTS_BETWEEN: Final = 256  # on the event loop: some 3 ms
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -29,6 +30,9 @@ E_co = TypeVar("E_co", covariant=True)
 
 class Events(Protocol[E_co]):
     """Events of the kernel."""
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable while events are queued."""
 
     def pending(self) -> Iterable[E_co]:
         """Yield the queued events without waiting; KernelError if that fails."""
@@ -71,7 +75,9 @@ class KeptFact(Generic[T, E]):
             KernelError: the read failed, or the events cannot be taken.
         """
         with self._lock:
-            is_empty = self._take_events()
+            is_empty = self._apply_events(MAX_EVENTS)
+            if not is_empty:
+                self._known = None
             known, changes = self._known, self._changes
         fact = self._read(netlink, known)
         with self._lock:
@@ -79,15 +85,27 @@ class KeptFact(Generic[T, E]):
                 self._known = fact
         return fact
 
-    def _take_events(self) -> bool:
-        """Apply the queued events; return whether the queue was emptied."""
-        for count, event in enumerate(self._events.pending()):
+    def take_events(self) -> None:
+        """Apply some queued events between uses, so that the next use has fewer of them.
+
+        Raises:
+            KernelError: the events cannot be taken.
+        """
+        with self._lock:
+            self._apply_events(MAX_EVENTS_BETWEEN)
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable while events are queued."""
+        return self._events.fileno()
+
+    def _apply_events(self, limit: int) -> bool:
+        """Apply at most so many queued events; return whether the queue was emptied."""
+        for count, event in enumerate(self._events.pending(), 1):
             after = None if self._known is None else self._after(self._known, event)
             if after is None or after is not self._known:
                 self._known = after
                 self._changes += 1
-            if count == MAX_EVENTS:
-                self._known = None
+            if count == limit:
                 return False
         return True
 

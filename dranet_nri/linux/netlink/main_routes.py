@@ -94,7 +94,11 @@ class _Known:
 
 
 class MainRoutes:
-    """The routes of one namespace. Thread-safe."""
+    """The routes of one namespace. Thread-safe.
+
+    Attributes:
+        kept: the routes as they were read last.
+    """
 
     def __init__(self, events: Events[RouteEvent]) -> None:
         """Start with no route read.
@@ -102,7 +106,7 @@ class MainRoutes:
         Args:
             events: events of the namespace.
         """
-        self._kept = KeptFact(events, _after, _read)
+        self.kept = KeptFact(events, _after, _read)
 
     def uses(self, netlink: RtnetlinkSocket) -> RouteUses:
         """Return what the routes show, see routes.main_routes.
@@ -113,7 +117,7 @@ class MainRoutes:
         Raises:
             KernelError: a dump failed, or the events cannot be read.
         """
-        return self._kept.current(netlink).uses
+        return self.kept.current(netlink).uses
 
 
 def main_routes_here() -> MainRoutes:

@@ -70,6 +70,10 @@ class NetnsEvents:
         self._socket = sock
         self._buffer = bytearray(BUFFER_LEN)  # a new one for each event takes longer than the rest
 
+    def fileno(self) -> int:
+        """Return the descriptor to poll; it lives until close."""
+        return self._socket.fileno()
+
     def pending(self) -> Iterator[NetnsEvent]:
         """Yield the queued events without waiting.
 

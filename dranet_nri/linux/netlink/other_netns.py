@@ -66,7 +66,7 @@ class UpperLinks:
     """The upper links of one namespace's links, in other namespaces. Thread-safe.
 
     Attributes:
-        has_events: whether namespaces without a change are not read again.
+        kept: the links as they were read last; None without events: all are read again.
     """
 
     def __init__(self, events: Events[NetnsEvent] | None) -> None:
@@ -75,8 +75,7 @@ class UpperLinks:
         Args:
             events: changes in all namespaces, None if they are not available.
         """
-        self.has_events = events is not None
-        self._kept = KeptFact(events, _after, _read) if events else None
+        self.kept = KeptFact(events, _after, _read) if events else None
 
     def kinds(self, netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[str, ...]]:
         """Return ifindex -> kinds of its upper links in other namespaces.
@@ -88,7 +87,7 @@ class UpperLinks:
         Raises:
             KernelError: the ids of namespaces, or their events, cannot be read.
         """
-        read = self._kept.current(netlink) if self._kept else _read(netlink, None)
+        read = self.kept.current(netlink) if self.kept else _read(netlink, None)
         return _kinds(netlink, nsfd, {link for links in read.values() for link in links or ()})
 
 

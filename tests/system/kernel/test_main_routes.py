@@ -2,6 +2,7 @@
 
 import os
 import random
+import select
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -144,7 +145,7 @@ def without_destinations(uses: RouteUses) -> list[frozenset[object]]:
 
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_kept_routes_are_those_of_a_dump(host: Host, seed: int) -> None:
-    choose = random.Random(seed)
+    choose, take = random.Random(seed), random.Random(seed)
     commands = list[str]()
     found = before = list[frozenset[object]]()
     changes = 0
@@ -152,6 +153,8 @@ def test_kept_routes_are_those_of_a_dump(host: Host, seed: int) -> None:
     for _ in range(STEPS):
         commands.append(command(choose))
         host.ip(commands[-1])
+        if take.random() < 0.5:
+            host.routes.kept.take_events()
         found = without_destinations(host.uses())
         assert found == without_destinations(host.dumped()), commands[::-1]
         changes += found != before
@@ -260,6 +263,28 @@ def test_routes_are_read_again_after_lost_events(
     host.ip(*(f"route add 10.7.{number}.0/24 dev va" for number in range(100)))
     host.ip("route add default via 192.0.1.9")
 
+    assert host.uses() == host.dumped() != ((), (), ())
+
+
+def test_events_that_were_taken_between_two_reads_count(host: Host) -> None:
+    host.uses()
+    host.ip("route add default via 192.0.1.9")
+
+    host.routes.kept.take_events()
+
+    assert not select.select([host.routes.kept], [], [], 0)[0]
+    assert host.reads() == 2
+    assert host.uses() == host.dumped() != ((), (), ())
+
+
+def test_events_that_were_not_all_taken_count(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dranet_nri.linux.netlink.kept.MAX_EVENTS_BETWEEN", 1)
+    host.uses()
+    host.ip("route add 10.7.0.0/24 dev va", "route add default via 192.0.1.9")
+
+    host.routes.kept.take_events()
+
+    assert select.select([host.routes.kept], [], [], 0)[0]
     assert host.uses() == host.dumped() != ((), (), ())
 
 

@@ -1,6 +1,7 @@
 """Upper links in other namespaces, as the kernel reports them."""
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -219,7 +220,7 @@ def test_read_without_a_change_dumps_no_links(node: Node) -> None:
 def test_read_without_events_dumps_the_links_of_all_namespaces(node: Node) -> None:
     uppers = UpperLinks(None)
 
-    assert not uppers.has_events
+    assert uppers.kept is None
     assert [node.reads(uppers), node.reads(uppers)] == [node.count(), node.count()]
 
 
@@ -360,6 +361,18 @@ def test_all_namespaces_are_read_again_after_lost_events(
 
     assert node.reads() == node.count()
     assert node.above() == {}
+
+
+def test_events_that_were_taken_between_two_reads_count(node: Node) -> None:
+    kept = node.uppers.kept
+    assert kept is not None
+    node.above()
+    node.ip("link add link nic1 netns POD0 name net1 type macvlan mode bridge")
+
+    kept.take_events()
+
+    assert not select.select([kept], [], [], 0)[0]
+    assert node.above() == {node.index("nic1"): ("macvlan",)}
 
 
 def test_change_during_a_read_is_reported_by_the_next_one(node: Node) -> None:
