@@ -1,7 +1,6 @@
 """Facts for `doctor` only: RDMA mode, device files, modules, limits, runtime settings."""
 
 import os
-import re
 import resource
 import stat
 from collections.abc import Mapping, Sequence
@@ -22,12 +21,11 @@ from dranet_nri.inventory import RdmaDeviceFacts
 from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.linux.rdma.chardev import in_sysfs
 from dranet_nri.linux.rdma.socket import open_here
+from dranet_nri.linux.release import release
 from dranet_nri.model import RdmaMode
 from dranet_nri.settings import NRI_SOCKET
 
 KINDS: Final = ("uverbs", "rdma_cm", "umad")
-
-_RELEASE: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +127,6 @@ def _mounted(path: Path, proc: Path) -> str:
         mount[mount.index("-") + 1] for mount in mounts if "-" in mount and mount[4] == str(path)
     ]
     return kinds[-1] if kinds else ""
-
-
-def release(text: str) -> tuple[int, int]:
-    """Return major and minor of a kernel release ("6.18.2-amd64"), (0, 0) for other text."""
-    found = _RELEASE.match(text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _mode() -> RdmaMode | None:

@@ -23,15 +23,18 @@ from dranet_nri.linux.netlink.underlays import underlays
 from dranet_nri.model import Address, Link
 
 
-def host_facts(host: Namespace, sys_root: str) -> HostFacts:
+def host_facts(host: Namespace, parents_root: str) -> HostFacts:
     """Return the facts that hazards() needs.
+
+    Args:
+        host: the host's namespace.
+        parents_root: a sysfs with the parents of its links, "" if netlink has them.
 
     Raises:
         KernelError: a dump failed.
     """
     links = host.links()
-    has_parents = any(dumped.parent[1] for dumped in links)
-    parents = {} if has_parents else sysfs_parents(sys_root, links)
+    parents = sysfs_parents(parents_root, links) if parents_root else {}
     defaults, by_daemon, sourced = host.main_routes()
     return HostFacts(
         netdevs=tuple(_net_devices.of(host, parents)),

@@ -36,6 +36,7 @@ from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.settings.sysctl import SysctlDefaults
 from dranet_nri.linux.bpf import LoadedPrograms
 from dranet_nri.linux.netlink.links import link_at, link_from
+from dranet_nri.linux.release import release
 from dranet_nri.model import (
     CharDevice,
     DetectedAddress,
@@ -72,6 +73,7 @@ from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 
 # MoveRdma recreates IPoIB links.
+PARENTS_SINCE: Final = (5, 14)  # IFLA_PARENT_DEV_NAME
 CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | AddVrf | DelLink
 
 
@@ -83,8 +85,9 @@ class NetlinkKernel:
     """
 
     def __init__(
-        self, *, host_path: str = HOST_PATH, proc_root: str = "/proc", sys_root: str = "/sys"
-    ) -> None:
+        self, *, host_path: str = HOST_PATH, proc_root: str = "/proc", sys_root: str = "/sys",
+        reports_parents: bool | None = None,
+    ) -> None:  # fmt: skip
         """Identify the host's namespace.
 
         Args:
@@ -92,6 +95,7 @@ class NetlinkKernel:
             proc_root: a procfs with writable sys/net, which is read-only in an unprivileged
                 container. It shows the namespace of the calling thread.
             sys_root: a sysfs of the host's network namespace.
+            reports_parents: netlink has the parents of links; None if since Linux 5.14.
 
         Raises:
             KernelError: there is no network namespace at host_path.
@@ -106,6 +110,9 @@ class NetlinkKernel:
         self._host = identity_of(host_path, fd)
         self._proc_root = proc_root
         self._sys_root = sys_root
+        if reports_parents is None:
+            reports_parents = release(os.uname().release) >= PARENTS_SINCE
+        self._parents_root = "" if reports_parents else sys_root
         self._defaults = SysctlDefaults(proc_root)
         # The key includes the path: the kernel reuses the inode of an ended namespace.
         self._referenced: dict[NetnsId, int] = {}
@@ -155,7 +162,9 @@ class NetlinkKernel:
             for namespace in opened.values():
                 namespace.close()
             raise
-        return NetlinkSession(opened, self._sys_root, self._defaults, self._loaded)
+        return NetlinkSession(
+            opened, self._sys_root, self._parents_root, self._defaults, self._loaded
+        )
 
     def _open_referenced(self, netns: NetnsId) -> Namespace:
         with self._lock:
@@ -173,12 +182,14 @@ class NetlinkSession:
         self,
         namespaces: dict[Ns, Namespace],
         sys_root: str,
+        parents_root: str,
         defaults: SysctlDefaults,
         loaded: LoadedPrograms,
     ) -> None:
-        """Take over the open namespaces."""
+        """Take over the open namespaces; parents_root is "" if netlink has the parents."""
         self._namespaces = namespaces
         self._sys_root = sys_root
+        self._parents_root = parents_root
         self._defaults = defaults
         self._default_sysctls: Mapping[tuple[str, str], str] | None = None
         self._loaded = loaded
@@ -226,7 +237,7 @@ class NetlinkSession:
     def host_facts(self) -> HostFacts:
         """Return the facts for the publish rules."""
         set_step("read the host's links")
-        return host_facts(self._namespace(Ns.HOST, "read the host's links"), self._sys_root)
+        return host_facts(self._namespace(Ns.HOST, "read the host's links"), self._parents_root)
 
     def pod_route_keys(self, except_links: Collection[int]) -> Mapping[RouteKey, str]:
         """Return the keys of the pod's routes, with the link name of each."""

@@ -144,7 +144,7 @@ FIELD: Final = (
     Break(
         "a kernel that reports no parents makes every device unknown at attach",
         _HOST,
-        "parents = {} if has_parents else sysfs_parents(sys_root, links)",
+        "parents = sysfs_parents(parents_root, links) if parents_root else {}",
         "parents: Parents = {}",
         f"{_TEST_HOST}::test_parent_is_read_from_sysfs_if_the_kernel_does_not_report_it",
     ),

@@ -15,10 +15,11 @@ from dranet_nri.commands.doctor import (
 )
 from dranet_nri.component.findings import Finding, show_findings
 from dranet_nri.component.output import fields_of
-from dranet_nri.facts.diagnostics import HostDiagnostics, HostPaths, read_diagnostics, release
+from dranet_nri.facts.diagnostics import HostDiagnostics, HostPaths, read_diagnostics
 from dranet_nri.facts.runtime_config import ContainerdFile, CrioFiles
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
 from dranet_nri.inventory import AzureHost, PciFunction, RdmaDeviceFacts, RdmaPortFacts
+from dranet_nri.linux.release import release
 from dranet_nri.model import RdmaMode
 from tests.fakes.sysfs import FakeSysfs
 

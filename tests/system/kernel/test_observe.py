@@ -113,6 +113,22 @@ def test_parent_is_read_from_sysfs_without_kernel_information(session: Session) 
     assert (host.link.name, host.link.bus, host.link.parent) == ("eth1", "pci", "0000:8a:00.0")
 
 
+@pytest.mark.parametrize(
+    ("reports_parents", "parent"), [(False, "0000:8a:00.0"), (True, ""), (None, "")]
+)
+def test_scan_reads_parents_from_the_sysfs_of_an_old_kernel(
+    machine: Machine, tmp_path: Path, *, reports_parents: bool | None, parent: str
+) -> None:
+    """A recent kernel reports no parent of a veth either, but then it has none."""
+    path = f"/proc/self/fd/{machine.host}"
+    kernel = NetlinkKernel(host_path=path, sys_root=str(tmp_path), reports_parents=reports_parents)
+
+    with closing(kernel.session(None)) as session:
+        parents = {device.link.name: device.link.parent for device in session.host_facts().netdevs}
+
+    assert parents == {"lo": "", "eth1": parent, "eth2": ""}
+
+
 def test_port_number_is_read_from_sysfs(session: Session) -> None:
     observed = session.observe(KEY, "net1")
     another = session.observe(KEY, "net1", DeviceIdentity(0, "", frozenset(), port=0))
