@@ -9,7 +9,7 @@ from dranet_nri.inventory import HostFacts, NetDevice
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import sysfs_parents
-from dranet_nri.linux.netlink.addresses import addresses_from
+from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.codec import text, u8
 from dranet_nri.linux.netlink.links import (
     IFLA_NETNS_IMMUTABLE,
@@ -64,7 +64,7 @@ class _NetDevices:
 
     def of(self, host: Namespace, parents: Parents) -> Iterator[NetDevice]:
         """Yield the net devices of the host."""
-        owned = addresses_from(host.address_messages())
+        owned = addresses(host.netlink)
         elsewhere = host.upper_kinds()
         ipsec = host.ipsec()
         encryption = run_inside(host.fd, lambda: underlays(host.netlink, host.links(), ipsec))

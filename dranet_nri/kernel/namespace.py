@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.ip import vrf
-from dranet_nri.kernel.ip.addresses import addresses_of
+from dranet_nri.kernel.ip.addresses import dump_addresses
 from dranet_nri.kernel.ip.neighbours import dump_neighbours
 from dranet_nri.kernel.ip.routes import dump_routes, taken_route_keys, without_implied
 from dranet_nri.kernel.ip.rules import rules_from, rules_of
@@ -25,7 +25,6 @@ from dranet_nri.kernel.settings.neighbour_tables import (
 )
 from dranet_nri.kernel.settings.token import set_token, token_of
 from dranet_nri.linux import bpf
-from dranet_nri.linux.netlink.addresses import dump_addresses
 from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
 from dranet_nri.linux.netlink.kept import KeptFact
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
@@ -86,8 +85,8 @@ def kept_facts_here() -> KeptFacts:
 class Namespace:
     """A namespace with a socket for rtnetlink and one for ethtool.
 
-    Links, rules, neighbour tables and, after a scan, addresses serve all devices of a pod. They are
-    read once and cached until a change, because a node has hundreds of links.
+    Links, rules and neighbour tables serve all devices of a pod. They are read once and cached
+    until a change, because a node has hundreds of links.
 
     Attributes:
         ns: its role in the plan.
@@ -127,16 +126,14 @@ class Namespace:
         self._links: tuple[DumpedLink, ...] | None = None
         self._rules: tuple[Rule, ...] | None = None
         self._rule_messages: list[bytes] | None = None
-        self._address_messages: list[bytes] | None = None
         self._tables: list[bytes] | None = None  # of neighbours
         self._indexes: dict[str, int] = {}
         self._ipsec: NetlinkSocket | None = None
 
     def invalidate(self) -> None:
-        """Drop cached links, rules, addresses and neighbour tables before a change."""
+        """Drop cached links, rules and neighbour tables before a change."""
         self._links = None
         self._rules = self._rule_messages = None
-        self._address_messages = None
         self._tables = None
 
     def invalidate_names(self) -> None:
@@ -174,12 +171,6 @@ class Namespace:
         if self._rule_messages is None:
             self._rule_messages = dump_rules(self.netlink, f"in {self.ns}")
         return self._rule_messages
-
-    def address_messages(self) -> list[bytes]:
-        """Return the messages of every address of the namespace."""
-        if self._address_messages is None:
-            self._address_messages = dump_addresses(self.netlink, f"in {self.ns}")
-        return self._address_messages
 
     def ipsec(self) -> NetlinkSocket | None:
         """Return the socket for IPsec policies, None without IPsec, see open_ipsec.
@@ -230,10 +221,7 @@ class Namespace:
         """
         links = self.links()
         names = {other.index: other.name for other in links}
-        messages = self._address_messages or dump_addresses(
-            self.netlink, f"of {link.name} in {self.ns}", link.index
-        )
-        addresses = addresses_of(messages, link.index, link.name)
+        addresses = dump_addresses(self.netlink, self.ns, link.index, link.name)
         dumped, unrestorable = dump_routes(self.netlink, self.ns, link.index, names)
         routes = without_implied(dumped, addresses)
         specs = (other.attrs.get(IFLA_AF_SPEC, b"") for other in links if other.index == link.index)

@@ -3,8 +3,8 @@
 Rules:
 1. A session has two sockets per namespace, opened by a thread inside it.
 2. An operation sends one message that changes something, besides reads.
-3. A session caches links, rules and addresses until the next operation, the ifindex of a name until
-   a link moves or is renamed, and default sysctls for its lifetime.
+3. A session caches links and rules until the next operation, the ifindex of a name until a link
+   moves or is renamed, and default sysctls for its lifetime.
 """
 
 import os
@@ -72,8 +72,8 @@ from dranet_nri.plan.routes.vrf import AddVrf
 from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 
-# MoveRdma recreates IPoIB links.
 PARENTS_SINCE: Final = (5, 14)  # IFLA_PARENT_DEV_NAME
+# MoveRdma recreates IPoIB links.
 CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | AddVrf | DelLink
 
 

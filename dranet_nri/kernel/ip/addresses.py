@@ -1,7 +1,6 @@
 """Addresses (RTM_*ADDR). Numbers and structs are those of linux/if_addr.h."""
 
 import struct
-from collections.abc import Sequence
 from errno import EADDRNOTAVAIL, EEXIST
 from ipaddress import ip_interface
 from socket import AF_INET, AF_INET6
@@ -9,7 +8,6 @@ from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink import codec
-from dranet_nri.linux.netlink.addresses import dump_addresses
 from dranet_nri.linux.netlink.codec import (
     attribute,
     attributes,
@@ -69,18 +67,17 @@ _LIFETIMES: Final = struct.Struct("=II")  # struct ifa_cacheinfo: preferred, val
 _CACHEINFO: Final = struct.Struct("=II8x")  # all of it
 
 
-def addresses_of(messages: Sequence[bytes], index: int, name: str) -> tuple[Address, ...]:
+def dump_addresses(
+    netlink: RtnetlinkSocket, where: str, index: int, name: str
+) -> tuple[Address, ...]:
     """Return the link's addresses in the order in which adding them restores the list.
 
     The kernel puts a new IPv6 address before the others of its scope.
-
-    Args:
-        messages: those of the link, and maybe of others.
-        index: its ifindex.
-        name: its name.
     """
-    v4 = [_address(body, name) for body in messages if _is_of(body, AF_INET, index)]
-    v6 = [_address(body, name) for body in messages if _is_of(body, AF_INET6, index)]
+    what = f"dump addresses of {name} in {where}"
+    bodies = netlink.dump(what, RTM_GETADDR, _HEADER.pack(0, 0, 0, 0, index))
+    v4 = [_address(body, name) for body in bodies if _is_of(body, AF_INET, index)]
+    v6 = [_address(body, name) for body in bodies if _is_of(body, AF_INET6, index)]
     return (*v4, *reversed(v6))
 
 
@@ -163,7 +160,7 @@ def add_address(netlink: RtnetlinkSocket, what: str, index: int, address: Addres
     except KernelError as error:
         if error.code != EEXIST:
             raise
-        present = addresses_of(dump_addresses(netlink, what, index), index, "")
+        present = dump_addresses(netlink, what, index, "")
         if not any(_same(address, other) for other in present):
             raise
 

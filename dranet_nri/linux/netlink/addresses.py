@@ -6,7 +6,6 @@ Numbers without a name in Python's socket module are IFA_* of linux/if_addr.h.
 import socket
 import struct
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Final
 
 from dranet_nri.linux.netlink.codec import address, attributes, fixed
@@ -29,37 +28,11 @@ def addresses(netlink: RtnetlinkSocket, index: int = 0) -> dict[int, tuple[Addre
     Raises:
         KernelError: the dump failed; ENODEV: the link does not exist.
     """
-    payloads = dump_addresses(netlink, index=index)
-    return _by_link(map(_decoded, payloads)) if index else addresses_from(payloads)
-
-
-def dump_addresses(netlink: RtnetlinkSocket, where: str = "", index: int = 0) -> list[bytes]:
-    """Return the messages of the addresses of a namespace, which is named in errors.
-
-    Args:
-        netlink: a socket of the namespace.
-        where: the namespace, and maybe the link.
-        index: ifindex of one link, 0 for all.
-
-    Raises:
-        KernelError: the dump failed; ENODEV: the link does not exist.
-    """
-    what = f"dump addresses {where}".rstrip()
-    return netlink.dump(what, RTM_GETADDR, _ADDRESS.pack(0, 0, 0, 0, index))
-
-
-def addresses_from(messages: Iterable[bytes]) -> dict[int, tuple[Address, ...]]:
-    """Return the addresses in the messages of all addresses of the host, as addresses() does."""
-    return _by_link(_of_host.of(messages))
-
-
-def _by_link(
-    decoded: Iterable[tuple[int, Address | None]],
-) -> dict[int, tuple[Address, ...]]:
     found: dict[int, list[Address]] = defaultdict(list)
-    for owner, address_or_none in decoded:
-        if address_or_none is not None:
-            found[owner].append(address_or_none)
+    payloads = netlink.dump("dump addresses", RTM_GETADDR, _ADDRESS.pack(0, 0, 0, 0, index))
+    for owner, decoded in map(_decoded, payloads) if index else _of_host.of(payloads):
+        if decoded is not None:
+            found[owner].append(decoded)
     return {owner: tuple(some) for owner, some in found.items()}
 
 

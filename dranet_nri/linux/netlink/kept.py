@@ -20,7 +20,7 @@ from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 
 LOOPBACK: Final = 1  # ifindex in each namespace (LOOPBACK_IFINDEX, net/net_namespace.h)
 MAX_EVENTS: Final = 4096  # taken at once: a pod may change its links without pause
-MAX_EVENTS_BETWEEN: Final = 256  # on the event loop: some 3 ms
+MAX_EVENTS_BETWEEN: Final = 128  # on the event loop: some 3 ms
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -88,11 +88,17 @@ class KeptFact(Generic[T, E]):
     def take_events(self) -> None:
         """Apply some queued events between uses, so that the next use has fewer of them.
 
+        While another thread applies them, nothing is done: the event loop must not wait for it.
+
         Raises:
             KernelError: the events cannot be taken.
         """
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             self._apply_events(MAX_EVENTS_BETWEEN)
+        finally:
+            self._lock.release()
 
     def fileno(self) -> int:
         """Return the descriptor that is readable while events are queued."""

@@ -28,8 +28,9 @@ NETLINK_LISTEN_ALL_NSID: Final = 8  # linux/netlink.h
 RTNLGRP_LINK: Final = 1  # linux/rtnetlink.h
 RTNLGRP_NSID: Final = 28
 NETNSA_NSID: Final = 1  # linux/net_namespace.h
+KERNEL: Final = 0  # nl_pid of its messages, netlink(7)
 RTGEN_LEN: Final = 4  # struct rtgenmsg, padded
-QUEUE_BYTES: Final = 4 << 20  # some 1,500 events; the plugin reads them every 15 seconds
+QUEUE_BYTES: Final = 4 << 20  # some 1,500 events, of one second or more
 
 _LABEL: Final = "events of other network namespaces"
 _ID: Final = struct.Struct("=i")
@@ -42,6 +43,7 @@ class NetnsEventKind(Enum):
     LINK = auto()  # a link appeared, changed or disappeared
     ID = auto()  # a namespace got an id, or an id is free again; maybe in another namespace
     LOST = auto()  # events were dropped
+    OTHER = auto()  # nothing of the kernel: a pod can send to the groups of its namespace
 
 
 class NetnsEvent(NamedTuple):
@@ -60,6 +62,7 @@ class NetnsEvent(NamedTuple):
 _IDS: Final = frozenset({88, 89})  # RTM_NEWNSID, RTM_DELNSID
 _LINKS: Final = frozenset({16, 17})  # RTM_NEWLINK, RTM_DELLINK
 _LOST: Final = NetnsEvent(NetnsEventKind.LOST)
+_OTHER: Final = NetnsEvent(NetnsEventKind.OTHER)
 
 
 class NetnsEvents:
@@ -85,9 +88,11 @@ class NetnsEvents:
             if received is None:
                 yield _LOST
                 continue
-            length, ancillary, flags, _ = received
+            length, ancillary, flags, address = received
             sender = _netns_id(ancillary)
-            if flags & socket.MSG_CTRUNC:
+            if address and address[0] != KERNEL:
+                yield _OTHER  # counted, or a flood of them would not end
+            elif flags & socket.MSG_CTRUNC:
                 yield _LOST
             elif flags & socket.MSG_TRUNC:  # A pod can make the message of its link that long.
                 yield NetnsEvent(NetnsEventKind.LINK, sender)

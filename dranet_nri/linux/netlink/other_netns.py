@@ -133,6 +133,8 @@ def _after(known: Known, event: NetnsEvent) -> Known | None:
     match event.kind:
         case NetnsEventKind.LOST:
             return None
+        case NetnsEventKind.OTHER:
+            return known
         case NetnsEventKind.ID:
             return known | {event.number: None}
         case NetnsEventKind.LINK:

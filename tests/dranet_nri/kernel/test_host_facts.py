@@ -19,7 +19,7 @@ PARENT = "0000:8a:00.1"
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the host have no addresses, routes, rules, links above, nor underlays."""
-    for name in ("addresses_from", "run_inside"):
+    for name in ("addresses", "run_inside"):
         monkeypatch.setattr(host, name, lambda *_: {})
     monkeypatch.setattr(host, "policy_routes", lambda *_: ())
     monkeypatch.setattr(host, "sysfs_parents", lambda *_: {"eth1": ("pci", PARENT)})
@@ -33,7 +33,6 @@ def device(attrs: dict[int, bytes]) -> NetDevice:
         upper_kinds=dict,
         main_routes=lambda: ((), (), ()),
         rule_messages=list,
-        address_messages=list,
         netlink=None,
         fd=-1,
     )

@@ -1,9 +1,11 @@
 """Events of links and routes between two attaches: the plugin takes them as they come."""
 
 import os
+import select
 import subprocess
 from pathlib import Path
 
+from dranet_nri.kernel.namespace import kept_facts_here
 from dranet_nri.kernel.netns import run_inside
 from tests.box.waiting import wait_until
 from tests.dranet_nri.daemon.daemon_bench import Site, launched
@@ -15,6 +17,19 @@ COMMANDS = (
 )
 GROUPS, QUEUED = 3, 4  # columns of /proc/net/netlink
 LINK_GROUP = 1  # of RTNLGRP_LINK, as a bit
+
+
+def test_events_of_each_fact_are_taken() -> None:
+    with open_netns() as host:
+        facts = run_inside(host, kept_facts_here)
+        for words in COMMANDS:
+            command = ("ip", *words.split())
+            run_inside(host, lambda: subprocess.run(command, check=True))  # noqa: B023
+        assert len(select.select(facts.filenos(), [], [], 0)[0]) == 2
+
+        facts.take_events()
+
+        assert select.select(facts.filenos(), [], [], 0)[0] == []
 
 
 def test_events_do_not_wait_in_the_queues_for_an_attach(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,12 +16,26 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink import netns_events
-from dranet_nri.linux.netlink.codec import u32
-from dranet_nri.linux.netlink.links import INFO, RTM_GETLINK, index_of
-from dranet_nri.linux.netlink.netns_events import NetnsEvent, NetnsEventKind, NetnsEvents
+from dranet_nri.linux.netlink.codec import attribute, u32
+from dranet_nri.linux.netlink.links import (
+    IFLA_IFNAME,
+    IFLA_INFO_KIND,
+    IFLA_LINK,
+    IFLA_LINK_NETNSID,
+    IFLA_LINKINFO,
+    INFO,
+    RTM_GETLINK,
+    index_of,
+)
+from dranet_nri.linux.netlink.netns_events import (
+    RTNLGRP_LINK,
+    NetnsEvent,
+    NetnsEventKind,
+    NetnsEvents,
+)
 from dranet_nri.linux.netlink.other_netns import UpperLinks, _own_id, upper_links_here
-from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
-from dranet_nri.linux.netlink.socket import BUFFER_LEN
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, open_here
+from dranet_nri.linux.netlink.socket import BUFFER_LEN, open_socket
 from dranet_nri.state.privileged_facts import UpperKinds
 from tests.box.waiting import wait_until
 from tests.system.kernel.namespaces import add_veth, new_netns
@@ -373,6 +388,44 @@ def test_events_that_were_taken_between_two_reads_count(node: Node) -> None:
 
     assert not select.select([kept], [], [], 0)[0]
     assert node.above() == {node.index("nic1"): ("macvlan",)}
+
+
+def test_events_are_not_taken_while_another_thread_takes_them(node: Node) -> None:
+    kept = node.uppers.kept
+    assert kept is not None
+    node.ip("link add link nic1 netns POD0 name net1 type macvlan mode bridge")
+
+    with kept._lock:  # a blocking call would not return
+        kept.take_events()
+
+    assert select.select([kept], [], [], 0)[0]
+
+
+def test_messages_that_a_pod_sends_are_no_events_but_counted(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dranet_nri.linux.netlink.kept.MAX_EVENTS_BETWEEN", 2)
+    kept = node.uppers.kept
+    assert kept is not None
+    node.above()
+    number = struct.pack("=I", 9)
+    body = INFO.pack(0, 1, 99, 0, 0) + attribute(IFLA_IFNAME, b"forged\0")
+    body += attribute(IFLA_LINK, number) + attribute(IFLA_LINK_NETNSID, number)
+    body += attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"macvlan\0"))
+
+    def flood() -> None:
+        with open_socket(NETLINK_ROUTE) as sender:
+            for kind in (16, 17, 77):  # RTM_NEWLINK, RTM_DELLINK, another one
+                header = struct.pack("=IHHII", 16 + len(body), kind, 0, 0, 0)
+                sender.sendto(header + body, (0, RTNLGRP_LINK))  # as a bit
+
+    run_inside(node._pods[0], flood)
+    kept.take_events()
+    assert select.select([kept], [], [], 0)[0]
+    kept.take_events()
+
+    assert not select.select([kept], [], [], 0)[0]
+    assert node.reads() == 0
 
 
 def test_change_during_a_read_is_reported_by_the_next_one(node: Node) -> None:

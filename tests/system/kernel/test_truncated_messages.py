@@ -8,11 +8,11 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import links as facts
-from dranet_nri.kernel.ip.addresses import addresses_of
+from dranet_nri.kernel.ip.addresses import dump_addresses
 from dranet_nri.kernel.ip.neighbours import dump_neighbours
 from dranet_nri.kernel.ip.routes import dump_routes
 from dranet_nri.kernel.ip.rules import rules_from
-from dranet_nri.linux.netlink.addresses import addresses, dump_addresses
+from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.linux.netlink.links import INFO, dump_links, link_from
 from dranet_nri.linux.netlink.policy_routing import dump_rules
@@ -36,7 +36,7 @@ class FixedDump(RtnetlinkSocket):
 
 def read_addresses(netlink: RtnetlinkSocket) -> object:
     """Read them as an observation does."""
-    return addresses_of(dump_addresses(netlink), 7, "eth1")
+    return dump_addresses(netlink, "pod", 7, "eth1")
 
 
 def read_routes(netlink: RtnetlinkSocket) -> object:
