@@ -174,7 +174,7 @@ FIELD: Final = (
         "dranet_nri/linux/netlink/main_routes.py",
         "return index in self.links and not is_running",
         "return False",
-        "tests/system/kernel/test_main_routes.py::test_kept_routes_are_those_of_a_dump",
+        "tests/system/kernel/test_main_routes.py::test_routes_of_a_link_without_ipv6_end_with_it",
     ),
     Break(
         "two devices of a pod get one route with one metric",

@@ -208,6 +208,19 @@ def test_relevant_change_causes_a_dump(host: Host, change: str) -> None:
     assert host.reads() == 2
 
 
+@pytest.mark.parametrize("change", ["link set va down", "link del va", "link set vb down"])
+def test_routes_of_a_link_without_ipv6_end_with_it(host: Host, change: str) -> None:
+    """Its IPv4 routes end without an event of their own; IPv6 addresses would have one."""
+    for link in ("va", "vb"):
+        host.write(f"ipv6/conf/{link}/disable_ipv6", "1")
+    host.ip("nexthop add id 5 via 192.0.0.9 dev va", "route add default nhid 5")
+    assert len(host.uses()[0]) == 1
+
+    host.ip(change)
+
+    assert host.uses() == host.dumped() == ((), (), ())
+
+
 def test_dump_waits_for_changes_whose_events_are_queued(host: Host) -> None:
     """The kernel queues some events before it makes the change, and no dump of routes waits."""
     requests = list[int]()
