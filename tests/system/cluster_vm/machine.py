@@ -39,6 +39,7 @@ class Machine:
         wait_until("the carriers of all functions", self._look)
         self.node.settle()
         self._before = self.state()
+        assert self._before["sysctl"], "no sysctls of virtual functions"
 
     def _look(self) -> bool:
         """Take the functions as they are; return whether all are up, for a carrier comes late."""
