@@ -30,7 +30,7 @@ RTNLGRP_NSID: Final = 28
 NETNSA_NSID: Final = 1  # linux/net_namespace.h
 KERNEL: Final = 0  # nl_pid of its messages, netlink(7)
 RTGEN_LEN: Final = 4  # struct rtgenmsg, padded
-QUEUE_BYTES: Final = 4 << 20  # some 1,500 events, of one second or more
+QUEUE_BYTES: Final = 4 << 20  # some 1,500 events; between attaches 128 are taken a second
 
 _LABEL: Final = "events of other network namespaces"
 _ID: Final = struct.Struct("=i")
