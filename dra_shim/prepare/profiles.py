@@ -9,7 +9,6 @@ Rules:
 4. A write is complete before a cancelled call returns the lock of its claim.
 """
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from dra_shim.prepare.notices import Notify, ProfileReleased, ProfileReleaseFail
 from dra_shim.prepare.parameters import ClaimParameters
 from dra_shim.resourceapi import AllocatedClaim
 from dranet_nri.component.backoff import Backoff
-from dranet_nri.component.clock import LoopClock, Wakeup
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import in_thread, in_thread_to_the_end
 from dranet_nri.config import (
@@ -234,7 +233,7 @@ class ProfileReleaser:
         run_locked: RunLocked,
         notify: Notify,
         *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        timing: LoopClock = REAL,
     ) -> None:
         """Create the releaser; `run` sends requests.
 
@@ -244,11 +243,11 @@ class ProfileReleaser:
             run_locked: runs work under the lock of a claim UID unless a pod has the claim, and
                 returns whether it ran.
             notify: called with each release; must not raise.
-            sleep: waits this number of seconds.
+            timing: clock and timers.
         """
         self._store, self._profiles = store, profiles
-        self._run_locked, self._notify, self._sleep = run_locked, notify, sleep
-        self._wakeup = Wakeup(LoopClock(sleep=sleep))
+        self._run_locked, self._notify, self._sleep = run_locked, notify, timing.sleep
+        self._wakeup = Wakeup(timing)
 
     def wake(self) -> None:
         """Search for due releases soon."""

@@ -6,24 +6,37 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, Protocol
+
+
+class Timer(Protocol):
+    """A call that is scheduled."""
+
+    def cancel(self) -> None:
+        """Cancel the call."""
+
+
+def _call_later(seconds: float, callback: Callable[[], None]) -> Timer:
+    return asyncio.get_running_loop().call_later(seconds, callback)
 
 
 @dataclass(frozen=True, slots=True)
 class LoopClock:
-    """Clock, sleep and random source of a loop; a test passes its own.
+    """Clock, timers and random source of a loop; a test passes its own.
 
     Attributes:
         clock: monotonic seconds.
         sleep: waits that many seconds of `clock`.
         random: 0 to 1, the jitter of delays.
         wall: Unix seconds.
+        call_later: calls a function after that many seconds of `clock`.
     """
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random_module.random
     wall: Callable[[], float] = time.time
+    call_later: Callable[[float, Callable[[], None]], Timer] = _call_later
 
 
 REAL: Final = LoopClock()
@@ -33,9 +46,9 @@ class Wakeup:
     """A wait of one loop, which other code can end early."""
 
     def __init__(self, timing: LoopClock) -> None:
-        """Wait by this clock and its sleep."""
+        """Wait by this clock and its timers."""
         self._clock = timing.clock
-        self._sleep = timing.sleep
+        self._call_later = timing.call_later
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -54,20 +67,13 @@ class Wakeup:
         self._woken.clear()
 
     async def _wake_or(self, seconds: float) -> None:
-        waits = [asyncio.create_task(self._until_woken())]
-        if seconds < inf:
-            waits.append(asyncio.create_task(self._rest(seconds)))
+        """Wait without a task, because each task takes two turns of the event loop."""
+        timer = self._call_later(seconds, self.wake) if seconds < inf else None
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await self._woken.wait()
         finally:
-            for wait in waits:
-                wait.cancel()
-
-    async def _until_woken(self) -> None:
-        await self._woken.wait()
-
-    async def _rest(self, seconds: float) -> None:
-        await self._sleep(seconds)
+            if timer is not None:
+                timer.cancel()
 
 
 class SystemClock:

@@ -1,7 +1,31 @@
 """A clock that a test advances."""
 
 import asyncio
+import time
+from collections.abc import Callable
 from contextlib import suppress
+
+from dranet_nri.component.clock import LoopClock, Timer
+
+
+class FakeTimer:
+    """A scheduled call of a fake clock."""
+
+    def __init__(self, sleepers: dict[asyncio.Future[None], float]) -> None:
+        """Create the timer; sleepers are those of its clock."""
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers = sleepers
+
+    def cancel(self) -> None:
+        """Cancel the call."""
+        self._sleepers.pop(self.future, None)
+        self.future.cancel()
+
+    def end(self, callback: Callable[[], None]) -> None:
+        """Call the function unless the timer was cancelled."""
+        self._sleepers.pop(self.future, None)
+        if not self.future.cancelled():
+            callback()
 
 
 class FakeClock:
@@ -17,23 +41,34 @@ class FakeClock:
         self._now = 1000.0
         self._sleepers: dict[asyncio.Future[None], float] = {}
         self._timers: list[asyncio.Task[None]] = []  # a loop itself keeps no task alive
-        self._changed = asyncio.Condition()
+        self._waiting: list[asyncio.Future[None]] = []  # for a new sleep
 
     def __call__(self) -> float:
         """Return the time in seconds."""
         self._now += self.step_s
         return self._now
 
+    def timing(
+        self, random: Callable[[], float] = lambda: 0.5, wall: Callable[[], float] = time.time
+    ) -> LoopClock:
+        """Return this clock for a loop."""
+        return LoopClock(self, self.sleep, random, wall, self.call_later)
+
     async def sleep(self, seconds: float) -> None:
         """Wait until that much time has passed."""
         future = asyncio.get_running_loop().create_future()
-        self._sleepers[future] = self._now + seconds
-        async with self._changed:
-            self._changed.notify_all()
+        self._add(future, seconds)
         try:
             await future
         finally:
             del self._sleepers[future]
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call a function when that much time has passed; it counts as a sleep until then."""
+        timer = FakeTimer(self._sleepers)
+        self._add(timer.future, seconds)
+        timer.future.add_done_callback(lambda _: timer.end(callback))
+        return timer
 
     def timeout(self, seconds: float) -> asyncio.Timeout:
         """Return a time limit of this clock; it counts as a sleep until the event loop ends."""
@@ -59,10 +94,16 @@ class FakeClock:
 
     async def until_asleep(self, seconds: float, number: int = 1) -> None:
         """Wait until so many sleeps have that much time left."""
-        async with self._changed:
-            await self._changed.wait_for(
-                lambda: (
-                    number
-                    <= sum(abs(due - self._now - seconds) < 1e-6 for due in self._sleepers.values())
-                )
-            )
+        while number > sum(
+            abs(due - self._now - seconds) < 1e-6 for due in self._sleepers.values()
+        ):
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+
+    def _add(self, future: asyncio.Future[None], seconds: float) -> None:
+        self._sleepers[future] = self._now + seconds
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._waiting.clear()

@@ -10,7 +10,6 @@ from dra_shim.discovery import DeviceSelection, NodeDevices, NodeOptions, Notice
 from dra_shim.discovery.schedule import DEBOUNCE_S
 from dra_shim.pool import DriverResources
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.clock import LoopClock
 from dranet_nri.inventory import HostFacts
 from dranet_nri.model import (
     AllocatedDevice,
@@ -68,7 +67,7 @@ class Bench:
             self.notices.append,
             clouds=NoCloud(),
             host=self.host,
-            timing=LoopClock(self.clock, self.clock.sleep),
+            timing=self.clock.timing(),
         )
 
     @asynccontextmanager
@@ -83,10 +82,10 @@ class Bench:
             task.cancel()
             await asyncio.wait({task})
 
-    async def settle(self) -> None:
-        """Let the quiet period pass, and the scan that follows."""
-        await self.clock.until_asleep(DEBOUNCE_S)
-        await self.rest(DEBOUNCE_S)
+    async def settle(self, after_s: float = DEBOUNCE_S) -> None:
+        """Let the quiet period after an event pass, and the scan that follows."""
+        await self.clock.until_asleep(after_s)
+        await self.rest(after_s)
 
     async def rest(self, seconds: float) -> None:
         """Let time pass, and the scan that is due then."""

@@ -10,7 +10,6 @@ import pytest
 
 from dra_shim.kubeapi import NODE, POD, ApiClient, ApiError, Informer, uid_of
 from dra_shim.kubeapi.informer import STEADY_S
-from dranet_nri.component.clock import LoopClock
 from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.apiserver import FakeApiServer
@@ -39,7 +38,7 @@ class Bench:
             {},
             self.changed.set,
             lambda error, pause_s: self.failures.append((error, pause_s)),
-            LoopClock(self.clock, self.clock.sleep, lambda: self.random),
+            self.clock.timing(lambda: self.random),
         )
 
     @property

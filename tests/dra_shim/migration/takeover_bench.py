@@ -10,7 +10,6 @@ from dra_shim.kubeapi import CLAIM, ApiClient
 from dra_shim.migration.controller import MigrationController, Notice
 from dra_shim.prepare import PrepareResult
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.clock import LoopClock
 from dranet_nri.model import Device, DeviceKey, ObjectRef, Version
 from tests.dra_shim.kubeapi.client_bench import talking
 from tests.fakes.apiserver import FakeApiServer
@@ -90,7 +89,7 @@ class Bench:
 
     def controller(self) -> MigrationController:
         """Return the controller that migrates claims of the previous driver."""
-        timing = LoopClock(self.clock, self.clock.sleep, lambda: 1.0)
+        timing = self.clock.timing(lambda: 1.0)
         return MigrationController(
             self.api, POOL, self.state, self.prepare, self.notices.append, timing
         )

@@ -147,7 +147,7 @@ class Site:
     ) -> ProfileReleaser:
         return ProfileReleaser(
             self.store, profiles, self.bench.preparer.when_released, notify,
-            sleep=self.bench.clock.sleep,
+            timing=self.bench.clock.timing(),
         )  # fmt: skip
 
     def release(self) -> tuple[bool, list[Notice]]:

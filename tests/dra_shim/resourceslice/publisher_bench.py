@@ -11,7 +11,6 @@ from dra_shim.pool import DriverResources, driver_resources
 from dra_shim.resourceslice import Notice, ResourceSliceController, SlicesPublished, SliceSyncFailed
 from dra_shim.resourceslice.layout import slice_name
 from dra_shim.resourceslice.schedule import DEBOUNCE_S, MIN_INTERVAL_S, REPAIR_S
-from dranet_nri.component.clock import LoopClock
 from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dra_shim.resourceslice.pools import device
 from tests.fakes.apiserver import FakeApiServer
@@ -41,7 +40,7 @@ class Bench:
             self.api,
             self.node,
             self._note,
-            LoopClock(self.clock, self.clock.sleep, lambda: self.random),
+            self.clock.timing(lambda: self.random),
         )
 
     def _note(self, notice: Notice) -> None:

@@ -10,7 +10,6 @@ from dra_shim.kubeapi import CLAIM, ApiClient, name_of, uid_of
 from dra_shim.settings.common import StatePaths
 from dra_shim.status import ClaimRefused, Notice, StatusController
 from dra_shim.status.summary import DEBOUNCE_S
-from dranet_nri.component.clock import LoopClock
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -53,7 +52,7 @@ class Bench:
             self.state,
             self.node,
             self._note,
-            LoopClock(self.clock, self.clock.sleep, lambda: self.random, self.wall),
+            self.clock.timing(lambda: self.random, self.wall),
         )
 
     def wall(self) -> float:
