@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -73,6 +73,49 @@ def test_burst_on_two_descriptors_is_read_once(pipe: tuple[int, int]) -> None:
     os.close(other_sink)
 
 
+def test_readers_of_a_loop_share_a_timer(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, sink = pipe
+    other, other_sink = os.pipe()
+
+    async def scenario() -> list[bytes]:
+        pieces: list[bytes] = []
+        first_read = asyncio.Event()
+
+        def read() -> None:
+            pieces.append(os.read(source, 99))
+            first_read.set()
+            raise OSError("an error of one reader")
+
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, _context: None)
+        timers: list[float] = []
+        call_later = loop.call_later
+
+        def counted(delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+            timers.append(delay_s)
+            return call_later(delay_s, callback)
+
+        monkeypatch.setattr(loop, "call_later", counted)
+        reader = DeferredReader((source,), read, 0.1)
+        later = DeferredReader((other,), lambda: pieces.append(os.read(other, 99)), 0.1)
+        os.write(sink, b"a")
+        await _two_turns()
+        os.write(other_sink, b"b")
+        await _two_turns()
+        assert timers == [0.1]
+        await first_read.wait()
+        await _two_turns()
+        reader.close()
+        later.close()
+        return pieces
+
+    assert asyncio.run(scenario()) == [b"a", b"b"]
+    os.close(other)
+    os.close(other_sink)
+
+
 def test_event_during_the_read_is_read_next(pipe: tuple[int, int]) -> None:
     source, sink = pipe
 
@@ -85,7 +128,7 @@ def test_event_during_the_read_is_read_next(pipe: tuple[int, int]) -> None:
                 os.write(sink, b"b")
             pieces.put_nowait(piece)
 
-        reader = DeferredReader((source,), read, 0.0)
+        reader = DeferredReader((source,), read, 0.001)
         os.write(sink, b"a")
         taken = [await pieces.get(), await pieces.get()]
         reader.close()
@@ -99,7 +142,7 @@ def test_closed_reader_reads_nothing(pipe: tuple[int, int]) -> None:
 
     async def scenario() -> list[str]:
         calls: list[str] = []
-        reader = DeferredReader((source,), lambda: calls.append("read"), 0.0)
+        reader = DeferredReader((source,), lambda: calls.append("read"), 0.001)
         os.write(sink, b"a")
         await _two_turns()
         reader.close()
@@ -123,7 +166,7 @@ def test_callback_may_close_its_reader(pipe: tuple[int, int]) -> None:
             reader.close()
             done.set()
 
-        reader = DeferredReader((source,), read, 0.0)
+        reader = DeferredReader((source,), read, 0.001)
         os.write(sink, b"a")
         await done.wait()
         await asyncio.sleep(0.02)  # the descriptor stays readable
@@ -148,7 +191,7 @@ def test_failed_read_is_retried(pipe: tuple[int, int]) -> None:
             failures += 1
             raise OSError("cannot be read now")
 
-        reader = DeferredReader((source,), read, 0.0)
+        reader = DeferredReader((source,), read, 0.001)
         os.write(sink, b"a")
         await done.wait()
         reader.close()
