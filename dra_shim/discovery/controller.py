@@ -166,7 +166,8 @@ class NodeDevices:
 
     def _on_records(self, records: RecordCache) -> None:
         records.read_changes()
-        self.request_scan()
+        self._schedule.request_later(self._clock())
+        self._wakeup.wake()
 
     # ------------------------------------------------------------------ scanning
 

@@ -20,13 +20,16 @@ class PrivilegedFactsSource:
         """
         self._run, self._notify = run, notify
         self._facts = PrivilegedFacts()
+        self._version: tuple[int, int, int] | None = None  # of the file that was read last
         self._error = ""
 
     def facts(self) -> PrivilegedFacts:
         """Return the facts of the file; those of the last successful read if it cannot be read."""
         error_text = ""
         try:
-            self._facts = privileged_facts.load(self._run)
+            version = privileged_facts.version_of(self._run)
+            if version is None or version != self._version:
+                self._facts, self._version = privileged_facts.load(self._run), version
         except (StateError, OSError) as error:
             error_text = str(error)
             if error_text != self._error:

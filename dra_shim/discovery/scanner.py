@@ -4,7 +4,7 @@ A device that moves between host and pod during a scan is in at least one of the
 scan.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +16,7 @@ from dra_shim.discovery.notices import Notify, ScanHung
 from dra_shim.discovery.privileged_facts import PrivilegedFactsSource
 from dra_shim.discovery.snapshot import DeviceSelection, NodeSnapshot, snapshot_of, with_rdma
 from dranet_nri.component.threads import HangTimeout, in_thread
-from dranet_nri.inventory import Memo, Uplinks, uplinks_of
+from dranet_nri.inventory import HostFacts, Memo, Uplinks, uplinks_of
 from dranet_nri.model import Device
 
 
@@ -81,23 +81,41 @@ class NodeScanner:
             OSError: sysfs or the records cannot be read now.
         """
         addresses = await self._node_addresses.addresses()
-        before = records.devices()
-        scan = partial(self._host.scan, full=full, privileged_facts=self._privileged_facts.facts())
-        facts = await in_thread(scan, self._hang_timeout)
-        recorded = tuple((before | records.devices()).values())
+        before, failures = records.devices(), records.attach_failures()
+        privileged_facts = self._privileged_facts.facts()
+
+        def read() -> tuple[HostFacts, NodeSnapshot]:
+            facts = self._host.scan(full=full, privileged_facts=privileged_facts)
+            return facts, self._snapshot(facts, addresses, before, failures)
+
+        facts, snapshot = await in_thread(read, self._hang_timeout)
+        recorded, failures_then = before | records.devices(), records.attach_failures()
+        again = partial(self._snapshot, facts, addresses, recorded, failures_then)
+        if (recorded, failures_then) != (before, failures):
+            snapshot = await in_thread(again)
+        if await self._clouds.update_devices(snapshot.allocatable.values()):
+            snapshot = await in_thread(again)
+        return snapshot
+
+    def _snapshot(
+        self,
+        facts: HostFacts,
+        addresses: frozenset[str],
+        recorded: Mapping[str, Device],
+        failures: Mapping[str, str],
+    ) -> NodeSnapshot:
         self._uplinks = uplinks_of(facts, addresses, self._uplinks, self._selection.uplinks)
-        self._last_with_rdma |= with_rdma(recorded)
-        node, last_with_rdma = self._node_addresses.node, dict(self._last_with_rdma)
-        take_snapshot = partial(
-            snapshot_of,
-            *(node, facts, recorded, self._selection, self._uplinks),
-            records.attach_failures(),
-            last_with_rdma,
+        self._last_with_rdma |= with_rdma(recorded.values())
+        snapshot = snapshot_of(
+            self._node_addresses.node,
+            facts,
+            tuple(recorded.values()),
+            self._selection,
+            self._uplinks,
+            failures,
+            self._last_with_rdma,
             self._clouds.enriched,
             self._memo,
         )
-        snapshot = await in_thread(take_snapshot)
-        if await self._clouds.update_devices(snapshot.allocatable.values()):
-            snapshot = await in_thread(take_snapshot)
         self._last_with_rdma |= with_rdma(snapshot.allocatable.values())
         return snapshot

@@ -2,6 +2,7 @@
 
 Rules:
 1. Events are debounced: a scan starts when no event arrived for DEBOUNCE_S, or after MAX_DELAY_S.
+   A change of records alone waits for MAX_DELAY_S, because the links of its devices cause events.
 2. A full scan runs at intervals, because not every change causes an event, and an event can be
    lost. Events do not postpone it.
 3. A failed scan is retried with back-off, and events do not shorten it.
@@ -42,8 +43,12 @@ class ScanSchedule:
 
     def request(self, now: float) -> None:
         """Request a scan after an event."""
-        self._first_event = min(self._first_event, now)
+        self.request_later(now)
         self._last_event = now
+
+    def request_later(self, now: float) -> None:
+        """Request a scan after a change of records."""
+        self._first_event = min(self._first_event, now)
 
     def begin(self, now: float) -> bool:
         """Begin a scan, which covers all events so far; return whether it is a full scan."""

@@ -80,6 +80,19 @@ def store(fs: FileSystem, run: Path, content: bytes) -> None:
     save(fs, run / NAME, content, durable=False, mode=READABLE)
 
 
+def version_of(run: Path) -> tuple[int, int, int] | None:
+    """Return inode, time in ns and size of the file, which differ after a write; None without it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        status = (run / NAME).lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def load(run: Path) -> PrivilegedFacts:
     """Return the facts in the plugin's directory; none without a file.
 

@@ -65,6 +65,12 @@ def test_tcx_programs_from_the_plugins_file_are_published(bench: Bench) -> None:
             )
             assert dict((await bench.device("b")).attributes)["dra.net/ebpf"] is False
 
+            facts = PrivilegedFacts({index: ("other",)})
+            privileged_facts.store(FileSystem(), bench.state.run, privileged_facts.encoded(facts))
+            await bench.rest(RESCAN_S)
+            published = dict((await bench.device("a")).attributes)
+            assert published["dra.net/tcxProgramNames"] == "other", "the file is read again"
+
     finish(scenario())
 
 
