@@ -7,7 +7,7 @@ import pytest
 
 from dra_shim.checkpoint.cache import RecordCache
 from dra_shim.discovery import DevicesChanged, DeviceUnhealthy, ScanFailed
-from dra_shim.discovery.schedule import DEBOUNCE_S, FIRST_PAUSE_S, MAX_DELAY_S
+from dra_shim.discovery.schedule import DEBOUNCE_S, FIRST_PAUSE_S, RECORDS_S
 from dra_shim.pool import VANISHED
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import Phase
@@ -38,7 +38,7 @@ def test_device_in_a_pod_keeps_its_facts(bench: Bench) -> None:
         async with bench.running():
             here = await bench.device(PCI)
             bench.allocate(here)
-            await bench.settle(MAX_DELAY_S)
+            await bench.settle(RECORDS_S)
             bench.host.take_link("eth1")
             await bench.settle()
 
@@ -49,17 +49,38 @@ def test_device_in_a_pod_keeps_its_facts(bench: Bench) -> None:
     finish(scenario())
 
 
+def test_device_that_moves_after_a_change_of_records_is_not_scanned_before_it_moved(
+    bench: Bench,
+) -> None:
+    async def scenario() -> None:
+        async with bench.running():
+            here = await bench.device(PCI)
+            bench.allocate(here)
+            await bench.clock.until_asleep(RECORDS_S)
+            bench.clock.pass_time(RECORDS_S / 2)
+            bench.attach(here)
+            await bench.clock.until_asleep(RECORDS_S)
+            bench.clock.pass_time(RECORDS_S / 2)
+            await bench.clock.until_asleep(RECORDS_S / 2)
+            assert bench.host.scans == [True]
+
+            await bench.rest(RECORDS_S / 2)
+            assert bench.host.scans == [True, False]
+
+    finish(scenario())
+
+
 def test_virtual_device_in_a_pod_is_published_until_its_record_is_removed(bench: Bench) -> None:
     async def scenario() -> None:
         async with bench.running():
             bench.allocate(await bench.device("a"))
-            await bench.settle(MAX_DELAY_S)
+            await bench.settle(RECORDS_S)
             bench.host.take_link("a")
             await bench.settle()
             assert bench.published[-1] == ["a", PCI]
 
             bench.release()
-            await bench.settle(MAX_DELAY_S)
+            await bench.settle(RECORDS_S)
             assert bench.published[-1] == [PCI]
             assert bench.notices[-1] == DevicesChanged(1, 0, (), (("a", "missing on the node"),))
 
@@ -73,7 +94,7 @@ def test_admin_access_keeps_neither_the_device_nor_its_facts(bench: Bench) -> No
             bench.allocate(
                 *(replace(entry, rdma_devices=("mlx5_0",)) for entry in here), admin_access=True
             )
-            await bench.settle(MAX_DELAY_S)
+            await bench.settle(RECORDS_S)
             assert [(await bench.device(entry)) for entry in ("a", PCI)] == here
 
             bench.host.take_link("a")
@@ -114,7 +135,7 @@ def test_device_with_a_failed_attachment_is_unhealthy_until_it_is_attached_again
             assert (await bench.health())[PCI] is None
 
             bench.fail(here)
-            await bench.settle(MAX_DELAY_S)
+            await bench.settle(RECORDS_S)
             report = await bench.devices.health(None)
             messages = {
                 device.device: device.message
@@ -124,7 +145,7 @@ def test_device_with_a_failed_attachment_is_unhealthy_until_it_is_attached_again
             assert messages == {PCI: FAILURE.message}
 
             bench.attach(here)
-            await bench.settle(MAX_DELAY_S)
+            await bench.settle(RECORDS_S)
             assert (await bench.health())[PCI] is None
 
     finish(scenario())
@@ -145,7 +166,7 @@ def test_failure_of_a_share_or_other_phase_does_not_make_a_device_unhealthy(
     async def scenario() -> None:
         async with bench.running():
             bench.fail(await bench.device(PCI), share_id=share_id, phase=phase, restored=restored)
-            await bench.settle(MAX_DELAY_S)
+            await bench.settle(RECORDS_S)
 
             assert (await bench.health())[PCI] is True
 
@@ -207,7 +228,7 @@ def test_device_not_yet_restored_on_the_host_counts_as_in_a_pod(bench: Bench) ->
             assert bench.published[-1] == ["a", PCI]
 
             bench.attach(here, restored=True)
-            await bench.settle(MAX_DELAY_S)
+            await bench.settle(RECORDS_S)
             assert bench.published[-1] == [PCI]
 
     finish(scenario())
@@ -226,7 +247,7 @@ def test_vanished_hardware_is_published_until_its_claim_is_released(bench: Bench
             assert (await bench.health())[PCI] is False
 
             bench.release()
-            await bench.settle(MAX_DELAY_S)
+            await bench.settle(RECORDS_S)
             assert bench.published[-1] == ["a"]
 
     finish(scenario())
@@ -275,7 +296,7 @@ def test_unreadable_record_withdraws_no_device(bench: Bench) -> None:
     async def scenario() -> None:
         async with bench.running():
             bench.allocate(await bench.device("a"))
-            await bench.settle(MAX_DELAY_S)
+            await bench.settle(RECORDS_S)
             record = bench.state.allocations / f"{CLAIM.uid}.json"
             staged = record.with_name(".staged")
             staged.write_bytes(record.read_bytes())
