@@ -111,14 +111,14 @@ def test_slow_attach_is_accepted_and_completed_behind_the_gate(
 ) -> None:
     with fault(*step) as slow:
         pod, claim = waiting_pod(cri, "slow", nics[:1])  # accepted, and its container refused
-        assert faulty.said("hook at its deadline", "RunPodSandbox")
+        faulty.wait_said("hook at its deadline", "RunPodSandbox")
         wait_hung(faulty, "nic0", step[0])
         assert_others_work(cri, nics[1])
         assert slow.steps
     container = container_once_open(cri, pod, claim.spec())
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
-    assert faulty.said("no longer hung", "default/slow")
+    faulty.wait_said("no longer hung", "default/slow")
     assert status("nic0")["reason"] == ""
     assert_still_connected(faulty)
     remove(cri, pod)
@@ -144,7 +144,7 @@ def test_pod_with_a_hung_attach_can_be_ended_and_its_nic_is_restored_later(
     with fault("add address", "nic0") as hang:
         pod, _ = waiting_pod(cri, "stuck", nics[:1])
         end(cri, pod)
-        assert faulty.said("hook at its deadline", "StopPodSandbox")
+        faulty.wait_said("hook at its deadline", "StopPodSandbox")
         wait_hung(faulty, "nic0", "add address")
         assert_others_work(cri, nics[1])
         assert hang.steps
@@ -184,7 +184,7 @@ def test_attach_that_fails_after_the_answer_is_undone_reported_and_retried(
             again.wait()
             assert nics[0].name in ip("-o", "link"), "undone before the retry"
             assert "add address" in status("nic0")["reason"]
-            assert faulty.said("failed", "add address", "EBUSY")
+            faulty.wait_said("failed", "add address", "EBUSY")
             with pytest.raises(CriError, match=NO_SPEC):
                 cri.create_container(pod, spec=claim.spec())
     container = container_once_open(cri, pod, claim.spec())
