@@ -9,6 +9,7 @@ from dra_shim.discovery.schedule import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     MAX_DELAY_S,
+    RECORDS_S,
     ScanSchedule,
 )
 
@@ -49,6 +50,18 @@ def test_continuous_events_delay_the_scan_up_to_the_limit(schedule: ScanSchedule
         schedule.request(101.0 + step * DEBOUNCE_S / 2)
 
     assert schedule.due == 101.0 + MAX_DELAY_S
+
+
+def test_scan_after_a_change_of_records_is_due_later(schedule: ScanSchedule) -> None:
+    schedule.request_later(101.0)
+    schedule.request_later(102.0)
+    assert schedule.due == 102.0 + RECORDS_S
+
+    schedule.request(102.5)
+    assert schedule.due == 102.5 + DEBOUNCE_S
+    assert not schedule.begin(102.5 + DEBOUNCE_S)
+    schedule.ended(102.8, full=False)
+    assert schedule.due == 100.0 + RESCAN_S
 
 
 def test_scan_covers_only_requests_made_before_it_began(schedule: ScanSchedule) -> None:
