@@ -3,7 +3,8 @@
 Rules:
 1. Events are debounced: a scan starts when no event arrived for DEBOUNCE_S, or after MAX_DELAY_S.
    A change of records alone waits for RECORDS_S: the devices that it concerns move now, or they
-   did, which causes events of their own. A scan in between would find half of a device.
+   did, which causes events of their own. A scan in between would find half of a device. If records
+   change all the time, the next full scan covers them.
 2. A full scan runs at intervals, because not every change causes an event, and an event can be
    lost. Events do not postpone it.
 3. A failed scan is retried with back-off, and events do not shorten it.

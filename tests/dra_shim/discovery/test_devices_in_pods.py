@@ -271,6 +271,25 @@ def test_device_attached_during_a_scan_stays_published(bench: Bench) -> None:
     finish(scenario())
 
 
+def test_device_whose_attach_fails_during_a_scan_is_unhealthy_after_it(bench: Bench) -> None:
+    async def scenario() -> None:
+        async with bench.running():
+            here = await bench.device(PCI)
+            bench.attach(here)
+            bench.host.take_link("a")
+            await bench.clock.until_asleep(DEBOUNCE_S)
+            bench.host.may_scan.clear()
+            bench.clock.pass_time(DEBOUNCE_S)
+            await bench.until(lambda: len(bench.host.scans) == 2)
+            bench.fail(here)
+            bench.host.may_scan.set()
+            await bench.until(lambda: len(bench.published) == 2)
+
+            assert (await bench.health())[PCI] is False
+
+    finish(scenario())
+
+
 def test_device_restored_during_a_scan_stays_published(bench: Bench) -> None:
     async def scenario() -> None:
         async with bench.running():
