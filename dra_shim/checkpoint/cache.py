@@ -1,12 +1,37 @@
 """Record cache: devices that records of either process allocate, or that are not restored yet."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Self
 
 from dra_shim.settings.common import StatePaths
 from dranet_nri.errors import StateError
 from dranet_nri.model import Device, Phase
 from dranet_nri.state.records import NodeRecords
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDevices:
+    """The devices of all records.
+
+    Attributes:
+        devices: devices by name, with their facts at allocation; without those of adminAccess.
+        moved: names of devices that the plugin moves, or that are in a pod.
+        failures: device name → reason why the plugin failed to attach or restore it. Without
+            devices that were restored after a failed attach, because the cause may be the pod, and
+            without shared devices, because other pods may still use them.
+    """
+
+    devices: Mapping[str, Device] = field(default_factory=dict)
+    moved: frozenset[str] = frozenset()
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    def then(self, later: Self) -> Self:
+        """Return a later reading, with the devices of this one as well."""
+        return type(self)(
+            {**self.devices, **later.devices}, self.moved | later.moved, later.failures
+        )
 
 
 class RecordCache(NodeRecords):
@@ -25,8 +50,8 @@ class RecordCache(NodeRecords):
             with suppress(StateError, OSError):
                 reader.refresh()
 
-    def devices(self) -> dict[str, Device]:
-        """Return the devices of all records by name, with their facts at allocation.
+    def devices(self) -> RecordedDevices:
+        """Return the devices of all records.
 
         Raises:
             StateError: a record cannot be read now.
@@ -35,25 +60,23 @@ class RecordCache(NodeRecords):
         self.refresh()
         for record in self.unread:
             raise record.error
-        return {device.name: device for device in self._devices()}
-
-    def attach_failures(self) -> dict[str, str]:
-        """Return device name → reason for devices that the plugin failed to attach or restore.
-
-        A device that was restored after a failed attach is not included, because the cause may be
-        the pod. Nor is a shared device, because other pods may still use it.
-        """
-        return {
-            device.device.name: record.failure.message
-            for record in self.attachments.records()
-            if record.failure and record.phase is Phase.FAILED
-            for device in record.devices
-            if device.is_unrestored and not device.share_id
-        }
-
-    def _devices(self) -> Iterator[Device]:
-        """Yield all devices without adminAccess, those of allocation records last."""
+        devices: dict[str, Device] = {}
+        moved: set[str] = set()
+        failures: dict[str, str] = {}
         for attachment in self.attachments.records():
-            yield from (device.device for device in attachment.devices if device.is_unrestored)
+            unrestored = [device for device in attachment.devices if device.is_unrestored]
+            devices |= {device.device.name: device.device for device in unrestored}
+            if attachment.phase is not Phase.FAILED:
+                moved |= {device.device.name for device in unrestored}
+            elif attachment.failure is not None:
+                message = attachment.failure.message
+                failures |= {
+                    device.device.name: message for device in unrestored if not device.share_id
+                }
         for allocation in self.allocations.records():
-            yield from (device.device for device in allocation.devices if not device.admin_access)
+            devices |= {
+                device.device.name: device.device
+                for device in allocation.devices
+                if not device.admin_access
+            }
+        return RecordedDevices(devices, frozenset(moved), failures)

@@ -4,12 +4,12 @@ A device that moves between host and pod during a scan is in at least one of the
 scan.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from dra_shim.checkpoint.cache import RecordCache
+from dra_shim.checkpoint.cache import RecordCache, RecordedDevices
 from dra_shim.discovery.host import Host
 from dra_shim.discovery.node_addresses import NodeAddresses
 from dra_shim.discovery.notices import Notify, ScanHung
@@ -81,17 +81,17 @@ class NodeScanner:
             OSError: sysfs or the records cannot be read now.
         """
         addresses = await self._node_addresses.addresses()
-        before, failures = records.devices(), records.attach_failures()
+        before = records.devices()
         privileged_facts = self._privileged_facts.facts()
 
         def read() -> tuple[HostFacts, NodeSnapshot]:
             facts = self._host.scan(full=full, privileged_facts=privileged_facts)
-            return facts, self._snapshot(facts, addresses, before, failures)
+            return facts, self._snapshot(facts, addresses, before)
 
         facts, snapshot = await in_thread(read, self._hang_timeout)
-        recorded, failures_then = before | records.devices(), records.attach_failures()
-        again = partial(self._snapshot, facts, addresses, recorded, failures_then)
-        if (recorded, failures_then) != (before, failures):
+        recorded = before.then(records.devices())
+        again = partial(self._snapshot, facts, addresses, recorded)
+        if recorded != before:
             snapshot = await in_thread(again)
         if await self._clouds.update_devices(snapshot.allocatable.values()):
             snapshot = await in_thread(again)
@@ -101,18 +101,16 @@ class NodeScanner:
         self,
         facts: HostFacts,
         addresses: frozenset[str],
-        recorded: Mapping[str, Device],
-        failures: Mapping[str, str],
+        recorded: RecordedDevices,
     ) -> NodeSnapshot:
         self._uplinks = uplinks_of(facts, addresses, self._uplinks, self._selection.uplinks)
-        self._last_with_rdma |= with_rdma(recorded.values())
+        self._last_with_rdma |= with_rdma(recorded.devices.values())
         snapshot = snapshot_of(
             self._node_addresses.node,
             facts,
-            tuple(recorded.values()),
+            recorded,
             self._selection,
             self._uplinks,
-            failures,
             self._last_with_rdma,
             self._clouds.enriched,
             self._memo,

@@ -2,9 +2,8 @@
 
 Rules:
 1. Events are debounced: a scan starts when no event arrived for DEBOUNCE_S, or after MAX_DELAY_S.
-   A change of records alone waits for RECORDS_S: the devices that it concerns move now, or they
-   did, which causes events of their own. A scan in between would find half of a device. If records
-   change all the time, the next full scan covers them.
+   A change of records alone is scanned after RECORDS_S: the devices that it concerns move now, or
+   they did, which causes events of their own.
 2. A full scan runs at intervals, because not every change causes an event, and an event can be
    lost. Events do not postpone it.
 3. A failed scan is retried with back-off, and events do not shorten it.
@@ -17,7 +16,7 @@ from dranet_nri.component.backoff import Backoff
 
 DEBOUNCE_S: Final = 0.2  # seconds since the last event
 MAX_DELAY_S: Final = 2.0  # seconds since the first event
-RECORDS_S: Final = 2.0  # seconds since the last change of records
+RECORDS_S: Final = 2.0  # seconds since the first change of records
 FIRST_PAUSE_S: Final = 1.0  # seconds after a failure; doubles with each
 LONGEST_PAUSE_S: Final = 60.0
 
@@ -34,7 +33,7 @@ class ScanSchedule:
         self._rescan_s = rescan_s
         self._first_event = inf  # times of the first and the last event since the last scan
         self._last_event = inf
-        self._last_record = inf
+        self._first_record = inf
         self._next_full = -inf  # time of the next full scan
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
 
@@ -46,7 +45,7 @@ class ScanSchedule:
         return min(
             self._last_event + DEBOUNCE_S,
             self._first_event + MAX_DELAY_S,
-            self._last_record + RECORDS_S,
+            self._first_record + RECORDS_S,
             self._next_full,
         )
 
@@ -57,11 +56,11 @@ class ScanSchedule:
 
     def request_later(self, now: float) -> None:
         """Request a scan after a change of records."""
-        self._last_record = now
+        self._first_record = min(self._first_record, now)
 
     def begin(self, now: float) -> bool:
         """Begin a scan, which covers all events so far; return whether it is a full scan."""
-        self._first_event = self._last_event = self._last_record = inf
+        self._first_event = self._last_event = self._first_record = inf
         return now >= self._next_full
 
     def ended(self, now: float, *, full: bool) -> None:

@@ -7,7 +7,8 @@ Rules:
    stays published if it lost only its driver.
 3. The health of a device in a pod is unknown, because it is not visible, unless the plugin failed
    to attach it: then the kubelet gets the message of the plugin. Taints come from visible facts
-   only.
+   only. A NIC that moves between host and pod moves its RDMA device before or after its net device,
+   so it does not lack the one that is not visible.
 4. The administrator's filter applies to publishing. A device that was allocated before the filter
    or the device changed is prepared nevertheless, as in dranet.
 """
@@ -20,6 +21,7 @@ from types import MappingProxyType
 from typing import Final
 
 from dra_shim.cel import filter_devices
+from dra_shim.checkpoint.cache import RecordedDevices
 from dra_shim.pool import (
     NO_CARRIER,
     NO_DRIVER,
@@ -53,7 +55,6 @@ from dranet_nri.model import DEFAULT_FILTER, Device, is_representor
 
 LINK_IN_POD: Final = "in a pod: its link is not visible on the node"
 NO_DEVICES: Final[Mapping[str, Device]] = MappingProxyType({})
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 EXPLANATIONS: Final[Mapping[str, str]] = {
     NO_CARRIER: "its link is up without carrier",
     NO_INTERFACE: "its interface is not on the host: it is with its driver or in another namespace",
@@ -133,10 +134,9 @@ class NodeSnapshot:
 def snapshot_of(
     node: str,
     facts: HostFacts,
-    recorded: Sequence[Device],
+    recorded: RecordedDevices,
     selection: DeviceSelection,
     uplinks: Uplinks | None = None,
-    attach_failures: Mapping[str, str] = _NONE,
     last_with_rdma: Mapping[str, Device] = NO_DEVICES,
     enrich: Callable[[Device], Device] = lambda device: device,
     memo: Memo | None = None,
@@ -146,10 +146,9 @@ def snapshot_of(
     Args:
         node: name of the node and of its pool.
         facts: facts of the scan.
-        recorded: devices that records assign to pods, with their facts at allocation.
+        recorded: devices that records assign to pods.
         selection: the selection of published devices.
         uplinks: uplinks by the same facts; None if the facts are complete.
-        attach_failures: device → reason why it is not in its pod.
         last_with_rdma: functions by name, by the last scan that found their RDMA device.
         enrich: adds the attributes of a cloud provider.
         memo: cache of this node's scans, None to compute everything.
@@ -159,6 +158,7 @@ def snapshot_of(
     """
     memo = memo or Memo()
     memo.begin()
+    assigned = tuple(recorded.devices.values())
     lists = memo.get(near_of, (facts.numa_near,), lambda: near_of(facts))
     near = lists if selection.numa_lists else None
     inventory, without_rdma = _with_previous_rdma(
@@ -174,23 +174,23 @@ def snapshot_of(
     )
     inventory = replace(inventory, devices=tuple(map(enrich, inventory.devices)))
     publishable = node_inventory(
-        inventory, recorded, DeviceUsage(), selection.filter, selection.shared, near=near
+        inventory, assigned, DeviceUsage(), selection.filter, selection.shared, near=near
     )
     deselected = dict(_deselected(publishable.devices, selection))
     devices = {
         device.name: device for device in publishable.devices if device.name not in deselected
     }
-    lost_rdma = dict.fromkeys(without_rdma & devices.keys(), NO_RDMA)
+    lost_rdma = dict.fromkeys((without_rdma & devices.keys()) - recorded.moved, NO_RDMA)
     unhealthy = {**lost_rdma, **unhealthy_reasons(facts, devices.values())}
     messages = {
-        **attach_failures,
+        **recorded.failures,
         **{name: f"{reason}: {EXPLANATIONS[reason]}" for name, reason in unhealthy.items()},
     }
-    in_pods = _in_pods(facts, devices, {device.name for device in recorded})
+    in_pods = _in_pods(facts, devices, recorded.devices)
     excluded = (*publishable.excluded, *deselected.items())
-    hardware = _hardware(facts, (*inventory.devices, *recorded)) & dict(excluded).keys()
+    hardware = _hardware(facts, (*inventory.devices, *assigned)) & dict(excluded).keys()
     by_selection = set(excluded) - set(inventory.excluded)
-    allocatable = with_shared(merge_recorded(inventory, recorded), selection.shared, near).devices
+    allocatable = with_shared(merge_recorded(inventory, assigned), selection.shared, near).devices
     physical = physical_functions(facts)
     return NodeSnapshot(
         devices,
@@ -266,9 +266,7 @@ def _first_match(names: Collection[str], patterns: Sequence[str]) -> str:
     return next(matches, "")
 
 
-def _in_pods(
-    facts: HostFacts, devices: Mapping[str, Device], recorded: Collection[str]
-) -> set[str]:
+def _in_pods(facts: HostFacts, devices: Mapping[str, Device], recorded: Iterable[str]) -> set[str]:
     """Return the names of devices that records assign to pods and that the host does not show."""
     netdevs = {(netdev.link.bus, netdev.link.parent, netdev.link.name) for netdev in facts.netdevs}
     rdma = {rdma_device.name for rdma_device in facts.rdma}

@@ -12,6 +12,7 @@ from pathlib import Path
 from struct import pack
 from typing import Final
 
+from dra_shim.checkpoint.cache import RecordedDevices
 from dra_shim.discovery import DeviceSelection
 from dra_shim.discovery.snapshot import snapshot_of
 from dranet_nri.facts.links import RTM_GETQDISC, RTM_GETTFILTER
@@ -158,7 +159,7 @@ def measure(rows: list[Row], notes: list[str], node: Node) -> None:
         scanner.invalidate([NetEvent(NetEventKind.LINK, index)])
         return scanner.scan(whole=False)
 
-    found = len(snapshot_of("box", facts, (), DeviceSelection(filter="")).devices)
+    found = len(snapshot_of("box", facts, RecordedDevices(), DeviceSelection(filter="")).devices)
     assert found == len(node.names), f"{found} devices of {len(node.names)} are offered"
     assert again() == facts
     for what, scan, floor, budget in (
@@ -173,8 +174,10 @@ def measure(rows: list[Row], notes: list[str], node: Node) -> None:
         rows.append(scan_row(what, best(scan), best(floor), budget))
     print_now("inventory: from facts to what is offered")
     memo, flips = Memo(), cycle((replace(facts, netdevs=_with_mtu(facts, 9000)), facts))
-    anew = best(lambda: snapshot_of("box", facts, (), DeviceSelection()))
-    one_changed = best(lambda: snapshot_of("box", next(flips), (), DeviceSelection(), memo=memo))
+    anew = best(lambda: snapshot_of("box", facts, RecordedDevices(), DeviceSelection()))
+    one_changed = best(
+        lambda: snapshot_of("box", next(flips), RecordedDevices(), DeviceSelection(), memo=memo)
+    )
     rows.append(Row("what is offered, from a scan", ms(anew)))
     rows.append(
         Row(

@@ -8,7 +8,7 @@ import pytest
 from dra_shim.checkpoint.cache import RecordCache
 from dra_shim.discovery import DevicesChanged, DeviceUnhealthy, ScanFailed
 from dra_shim.discovery.schedule import DEBOUNCE_S, FIRST_PAUSE_S, RECORDS_S
-from dra_shim.pool import VANISHED
+from dra_shim.pool import NO_RDMA, VANISHED
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import Phase
 from dranet_nri.state.store import AttachmentStore
@@ -49,9 +49,7 @@ def test_device_in_a_pod_keeps_its_facts(bench: Bench) -> None:
     finish(scenario())
 
 
-def test_device_that_moves_after_a_change_of_records_is_not_scanned_before_it_moved(
-    bench: Bench,
-) -> None:
+def test_changes_of_records_are_scanned_two_seconds_after_the_first(bench: Bench) -> None:
     async def scenario() -> None:
         async with bench.running():
             here = await bench.device(PCI)
@@ -59,13 +57,50 @@ def test_device_that_moves_after_a_change_of_records_is_not_scanned_before_it_mo
             await bench.clock.until_asleep(RECORDS_S)
             bench.clock.pass_time(RECORDS_S / 2)
             bench.attach(here)
-            await bench.clock.until_asleep(RECORDS_S)
-            bench.clock.pass_time(RECORDS_S / 2)
             await bench.clock.until_asleep(RECORDS_S / 2)
             assert bench.host.scans == [True]
 
             await bench.rest(RECORDS_S / 2)
             assert bench.host.scans == [True, False]
+
+    finish(scenario())
+
+
+@pytest.mark.parametrize(
+    ("phase", "unhealthy"),
+    [(Phase.INTENT, {}), (Phase.DETACHING, {}), (Phase.FAILED, {PCI: NO_RDMA})],
+)
+def test_nic_whose_rdma_device_is_not_on_the_host_while_it_moves_is_healthy(
+    bench: Bench, phase: Phase, unhealthy: dict[str, str]
+) -> None:
+    async def scenario() -> None:
+        async with bench.running():
+            here = await bench.device(PCI)
+            bench.allocate(replace(here, rdma_devices=("mlx5_0",)))
+            bench.fail(here, phase=phase)
+            await bench.settle(RECORDS_S)
+
+            assert bench.taints() == unhealthy
+
+    finish(scenario())
+
+
+def test_nic_that_returns_during_a_scan_is_healthy(bench: Bench) -> None:
+    async def scenario() -> None:
+        async with bench.running():
+            here = replace(await bench.device(PCI), rdma_devices=("mlx5_0",))
+            bench.allocate(here)
+            bench.attach(here)
+            bench.host.take_link("a")
+            await bench.clock.until_asleep(DEBOUNCE_S)
+            bench.host.may_scan.clear()
+            bench.clock.pass_time(DEBOUNCE_S)
+            await bench.until(lambda: len(bench.host.scans) == 2)
+            bench.attach(here, restored=True)
+            bench.host.may_scan.set()
+            await bench.until(lambda: len(bench.published) == 2)
+
+            assert bench.taints() == {}
 
     finish(scenario())
 
@@ -188,12 +223,10 @@ def test_failed_attachment_record_makes_attached_devices_unhealthy(bench: Bench)
 
     with AttachmentStore(bench.state.attachments) as store, RecordCache(bench.state) as cache:
         store.put(again.journal.records[DATA])
-        cache.read_changes()
-        assert cache.attach_failures() == {}, "no device was attached yet"
+        assert cache.devices().failures == {}, "no device was attached yet"
 
         store.put(node.journal.records[DATA])
-        cache.read_changes()
-        assert cache.attach_failures() == {
+        assert cache.devices().failures == {
             name: failure_of(node).message for name in ("nic-1", "nic-2")
         }
 

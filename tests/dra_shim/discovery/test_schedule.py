@@ -55,7 +55,7 @@ def test_continuous_events_delay_the_scan_up_to_the_limit(schedule: ScanSchedule
 def test_scan_after_a_change_of_records_is_due_later(schedule: ScanSchedule) -> None:
     schedule.request_later(101.0)
     schedule.request_later(102.0)
-    assert schedule.due == 102.0 + RECORDS_S
+    assert schedule.due == 101.0 + RECORDS_S
 
     schedule.request(102.5)
     assert schedule.due == 102.5 + DEBOUNCE_S

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dra_shim.cel import SelectorError
+from dra_shim.checkpoint.cache import RecordedDevices
 from dra_shim.discovery.snapshot import (
     EXPLANATIONS,
     LINK_IN_POD,
@@ -26,7 +27,11 @@ ALL = DeviceSelection(filter="")
 
 
 def view(facts: HostFacts, *devices: Device, choice: DeviceSelection = ALL) -> NodeSnapshot:
-    return snapshot_of(NODE, facts, devices, choice)
+    return snapshot_of(NODE, facts, recorded(*devices), choice)
+
+
+def recorded(*devices: Device) -> RecordedDevices:
+    return RecordedDevices({device.name: device for device in devices})
 
 
 def virtual(*names: str) -> HostFacts:
@@ -112,11 +117,16 @@ def test_former_rdma_device_is_kept_for_functions_only() -> None:
     former = replace(view(facts).allocatable[PCI], rdma_devices=("mlx5_0",))
 
     assert with_rdma((former, RECORDED, software)) == {PCI: former}
-    found = snapshot_of(NODE, facts, (), ALL, last_with_rdma=with_rdma((former,)))
+    found = snapshot_of(NODE, facts, RecordedDevices(), ALL, last_with_rdma=with_rdma((former,)))
     assert found.allocatable == {PCI: former}
     assert found.unhealthy == {PCI: NO_RDMA}
+    moved = RecordedDevices({PCI: former}, frozenset({PCI}))
+    assert snapshot_of(NODE, facts, moved, ALL, last_with_rdma={PCI: former}).unhealthy == {}
     renamed = replace(former, key=replace(former.key, name="eth7"))
-    assert snapshot_of(NODE, facts, (), ALL, last_with_rdma={PCI: renamed}).unhealthy == {}
+    assert (
+        snapshot_of(NODE, facts, RecordedDevices(), ALL, last_with_rdma={PCI: renamed}).unhealthy
+        == {}
+    )
 
 
 @pytest.mark.parametrize(("port", "unhealthy"), [(0, {}), (1, {PCI: PORT_DOWN})])
@@ -170,10 +180,10 @@ def test_failed_attachment_is_unhealthy_with_the_plugins_message_and_no_taint() 
         DeviceSelection(filter=""),
         {PCI: "device pci-0000-8a-00-0: its RDMA device is gone"},
     )
-    facts = HostFacts((function(),))
+    facts, failed = HostFacts((function(),)), replace(recorded(RECORDED), failures=failing)
 
-    found = snapshot_of(NODE, facts, (RECORDED,), choice, attach_failures=failing)
-    gone = snapshot_of(NODE, HostFacts(), (RECORDED,), choice, attach_failures=failing)
+    found = snapshot_of(NODE, facts, failed, choice)
+    gone = snapshot_of(NODE, HostFacts(), failed, choice)
 
     assert found.health == (DeviceHealth(NODE, PCI, healthy=False, message=failing[PCI]),)
     assert found.resources.devices[0].taints == ()

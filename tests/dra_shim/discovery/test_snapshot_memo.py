@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dra_shim.checkpoint.cache import RecordedDevices
 from dra_shim.discovery.snapshot import DeviceSelection, NodeSnapshot, snapshot_of
 from dra_shim.pool import NO_DRIVER, VANISHED
 from dranet_nri.inventory import (
@@ -188,7 +189,8 @@ changes: st.SearchStrategy[Change] = st.one_of(
 
 
 def snapshot(node: Node, choice: DeviceSelection, uplinks: Uplinks, memo: Memo) -> NodeSnapshot:
-    return snapshot_of(NODE, node.facts, node.recorded, choice, uplinks, memo=memo)
+    recorded = RecordedDevices({device.name: device for device in node.recorded})
+    return snapshot_of(NODE, node.facts, recorded, choice, uplinks, memo=memo)
 
 
 @settings(max_examples=150, deadline=None)

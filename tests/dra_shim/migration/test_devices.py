@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dra_shim.checkpoint.cache import RecordedDevices
 from dra_shim.discovery.snapshot import DeviceSelection, snapshot_of
 from dra_shim.migration.devices import (
     PreviousDevices,
@@ -65,7 +66,7 @@ def device_of_claim(claim: dict[str, Any], *slices: dict[str, Any]) -> Device:
 def function_alone() -> Device:
     """Return a NIC as the node sees it while its interface is in a pod."""
     facts = HostFacts(functions=(function(),))
-    return snapshot_of(POOL, facts, (), DeviceSelection()).allocatable[NIC.name]
+    return snapshot_of(POOL, facts, RecordedDevices(), DeviceSelection()).allocatable[NIC.name]
 
 
 def record(directory: Path, claim: dict[str, Any], before: Device, live: Device) -> Allocation:
