@@ -94,6 +94,20 @@ class Bench:
         await self.until(lambda: len(self.host.scans) > count)
         await self.until(lambda: bool(self.clock.asleep()))
 
+    async def begin_scan(self) -> None:
+        """Let the scan after an event begin; it waits for `end_scan`."""
+        count = len(self.host.scans)
+        await self.clock.until_asleep(DEBOUNCE_S)
+        self.host.may_scan.clear()
+        self.clock.pass_time(DEBOUNCE_S)
+        await self.until(lambda: len(self.host.scans) > count)
+
+    async def end_scan(self) -> None:
+        """Let the scan end, and wait until it is published."""
+        count = len(self.published)
+        self.host.may_scan.set()
+        await self.until(lambda: len(self.published) > count)
+
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until a condition holds; the test's timeout bounds the wait."""
         while True:

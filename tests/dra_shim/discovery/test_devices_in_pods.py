@@ -92,13 +92,9 @@ def test_nic_that_returns_during_a_scan_is_healthy(bench: Bench) -> None:
             bench.allocate(here)
             bench.attach(here)
             bench.host.take_link("a")
-            await bench.clock.until_asleep(DEBOUNCE_S)
-            bench.host.may_scan.clear()
-            bench.clock.pass_time(DEBOUNCE_S)
-            await bench.until(lambda: len(bench.host.scans) == 2)
+            await bench.begin_scan()
             bench.attach(here, restored=True)
-            bench.host.may_scan.set()
-            await bench.until(lambda: len(bench.published) == 2)
+            await bench.end_scan()
 
             assert bench.taints() == {}
 
@@ -291,13 +287,9 @@ def test_device_attached_during_a_scan_stays_published(bench: Bench) -> None:
         async with bench.running():
             here = await bench.device("a")
             bench.host.take_link("a")
-            await bench.clock.until_asleep(DEBOUNCE_S)
-            bench.host.may_scan.clear()
-            bench.clock.pass_time(DEBOUNCE_S)
-            await bench.until(lambda: len(bench.host.scans) == 2)
+            await bench.begin_scan()
             bench.allocate(here)
-            bench.host.may_scan.set()
-            await bench.until(lambda: len(bench.published) == 2)
+            await bench.end_scan()
 
             assert bench.published[-1] == ["a", PCI]
 
@@ -310,13 +302,9 @@ def test_device_whose_attach_fails_during_a_scan_is_unhealthy_after_it(bench: Be
             here = await bench.device(PCI)
             bench.attach(here)
             bench.host.take_link("a")
-            await bench.clock.until_asleep(DEBOUNCE_S)
-            bench.host.may_scan.clear()
-            bench.clock.pass_time(DEBOUNCE_S)
-            await bench.until(lambda: len(bench.host.scans) == 2)
+            await bench.begin_scan()
             bench.fail(here)
-            bench.host.may_scan.set()
-            await bench.until(lambda: len(bench.published) == 2)
+            await bench.end_scan()
 
             assert (await bench.health())[PCI] is False
 
@@ -328,14 +316,10 @@ def test_device_restored_during_a_scan_stays_published(bench: Bench) -> None:
         async with bench.running():
             bench.allocate(await bench.device("a"))
             bench.host.take_link("a")
-            await bench.clock.until_asleep(DEBOUNCE_S)
-            bench.host.may_scan.clear()
-            bench.clock.pass_time(DEBOUNCE_S)
-            await bench.until(lambda: len(bench.host.scans) == 2)
+            await bench.begin_scan()
             bench.host.add_nic("a")
             bench.release()
-            bench.host.may_scan.set()
-            await bench.until(lambda: len(bench.published) == 2)
+            await bench.end_scan()
             assert bench.published[-1] == ["a", PCI]
 
             await bench.settle()
