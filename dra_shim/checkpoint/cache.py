@@ -17,7 +17,8 @@ class RecordedDevices:
 
     Attributes:
         devices: devices by name, with their facts at allocation; without those of adminAccess.
-        moved: names of devices that the plugin moves, or that are in a pod.
+        moved: names of devices that the plugin moves, or that are in a pod; without shared devices,
+            which stay on the host.
         failures: device name → reason why the plugin failed to attach or restore it. Without
             devices that were restored after a failed attach, because the cause may be the pod, and
             without shared devices, because other pods may still use them.
@@ -66,13 +67,11 @@ class RecordCache(NodeRecords):
         for attachment in self.attachments.records():
             unrestored = [device for device in attachment.devices if device.is_unrestored]
             devices |= {device.device.name: device.device for device in unrestored}
+            exclusive = {device.device.name for device in unrestored if not device.share_id}
             if attachment.phase is not Phase.FAILED:
-                moved |= {device.device.name for device in unrestored}
+                moved |= exclusive
             elif attachment.failure is not None:
-                message = attachment.failure.message
-                failures |= {
-                    device.device.name: message for device in unrestored if not device.share_id
-                }
+                failures |= dict.fromkeys(exclusive, attachment.failure.message)
         for allocation in self.allocations.records():
             devices |= {
                 device.device.name: device.device

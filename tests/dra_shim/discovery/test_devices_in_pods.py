@@ -67,17 +67,22 @@ def test_changes_of_records_are_scanned_two_seconds_after_the_first(bench: Bench
 
 
 @pytest.mark.parametrize(
-    ("phase", "unhealthy"),
-    [(Phase.INTENT, {}), (Phase.DETACHING, {}), (Phase.FAILED, {PCI: NO_RDMA})],
+    ("phase", "share_id", "unhealthy"),
+    [
+        (Phase.INTENT, "", {}),
+        (Phase.DETACHING, "", {}),
+        (Phase.FAILED, "", {PCI: NO_RDMA}),
+        (Phase.ATTACHED, "a-share", {PCI: NO_RDMA}),
+    ],
 )
 def test_nic_whose_rdma_device_is_not_on_the_host_while_it_moves_is_healthy(
-    bench: Bench, phase: Phase, unhealthy: dict[str, str]
+    bench: Bench, phase: Phase, share_id: str, unhealthy: dict[str, str]
 ) -> None:
     async def scenario() -> None:
         async with bench.running():
             here = await bench.device(PCI)
             bench.allocate(replace(here, rdma_devices=("mlx5_0",)))
-            bench.fail(here, phase=phase)
+            bench.fail(here, share_id=share_id, phase=phase)
             await bench.settle(RECORDS_S)
 
             assert bench.taints() == unhealthy
