@@ -10,6 +10,7 @@ from dranet_nri.config import parse_network_config
 from dranet_nri.config.fields import BLOCK_FIELDS, TOP_FIELDS
 from dranet_nri.linux.bpf import tcx_names
 from dranet_nri.model import Ns, Phase, SettingGroup
+from tests.box.waiting import settled
 from tests.system.kernel import bpf
 from tests.system.kernel.rails import Rails, rails
 from tests.system.vm import test_children, test_driver_settings, test_link_settings
@@ -173,7 +174,7 @@ def test_parameter_is_applied_in_the_pod_and_the_host_restored(host: Rails, name
         link = "net1" if name == "child without addresses" else "nic0"
         assert not host.shown(f"-oneline addr show {link} scope global", pod=0)
     assert host.detach(record).phase is Phase.RESTORED
-    assert state(host) == before
+    assert settled(lambda: state(host), before) == before
 
 
 def test_sysctls_are_applied_in_the_pod_and_those_of_the_host_restored(host: Rails) -> None:

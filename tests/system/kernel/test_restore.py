@@ -23,6 +23,7 @@ from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.planner import AttachTarget, DesiredState, make_plan
 from dranet_nri.plan.pod_network import pod_network
 from dranet_nri.plan.restore import RestoreTarget
+from tests.box.waiting import settled
 from tests.system.kernel import xdp
 from tests.system.kernel.namespaces import add_veth, new_netns
 
@@ -318,7 +319,7 @@ def test_address_with_a_joined_group_is_restored(host: Host, group: str) -> None
     detach(host, snapshot)
 
     assert group in before
-    assert shown() == before
+    assert settled(shown, before) == before
 
 
 def test_temporary_address_is_replaced_by_a_new_one(host: Host) -> None:
@@ -406,7 +407,7 @@ def test_routes_of_table_local_are_restored_and_not_inherited(host: Host) -> Non
 
     detach(host, snapshot)
 
-    assert local() == before
+    assert settled(local, before) == before
 
 
 def test_every_address_is_restored_with_its_connected_route(host: Host) -> None:
