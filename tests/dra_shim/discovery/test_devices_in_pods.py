@@ -75,7 +75,7 @@ def test_changes_of_records_are_scanned_two_seconds_after_the_first(bench: Bench
         (Phase.ATTACHED, "a-share", {PCI: NO_RDMA}),
     ],
 )
-def test_nic_whose_rdma_device_is_not_on_the_host_while_it_moves_is_healthy(
+def test_missing_rdma_device_is_a_fault_unless_the_nic_moves(
     bench: Bench, phase: Phase, share_id: str, unhealthy: dict[str, str]
 ) -> None:
     async def scenario() -> None:
