@@ -78,6 +78,11 @@ class _Group:
                 self._timer.cancel()
             self._epoll.close()
 
+    def expect(self) -> None:
+        """Start the delay, unless it runs."""
+        if self._timer is None:
+            self._begin()
+
     def _watch(self) -> None:
         self._timer = None
         if not self._epoll.closed:
@@ -95,6 +100,16 @@ class _Group:
 
 
 _groups: Final[dict[tuple[asyncio.AbstractEventLoop, float], _Group]] = {}
+
+
+def expect_events() -> None:
+    """Start the delay of readers on the running loop, before work that causes events.
+
+    Else the first event wakes the loop, on the CPU of the thread that does the work.
+    """
+    group = _groups.get((asyncio.get_running_loop(), DELAY_S))
+    if group is not None:
+        group.expect()
 
 
 def _group_of(loop: asyncio.AbstractEventLoop, delay_s: float) -> _Group:

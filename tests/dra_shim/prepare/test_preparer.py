@@ -1,8 +1,9 @@
 """Prepare and Unprepare on real records: what is recorded and answered, what is refused."""
 
 import asyncio
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from dra_shim.prepare import (
     UnprepareFailed,
 )
 from dra_shim.settings.common import StatePaths
+from dranet_nri.component.deferred import DELAY_S, DeferredReader
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     ContainerClaim,
@@ -67,6 +69,32 @@ def test_prepare_records_the_claim_and_returns_its_devices(bench: Bench) -> None
         )
     )
     assert bench.notices == [ClaimPrepared(claim, POD, gated=True)]
+
+
+def test_delay_of_events_begins_before_the_record_is_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, sink = os.pipe()
+
+    async def run() -> list[float]:
+        loop = asyncio.get_running_loop()
+        timers: list[float] = []
+        call_later = loop.call_later
+
+        def counted(
+            delay_s: float, callback: Callable[..., None], *args: object
+        ) -> asyncio.TimerHandle:
+            timers.append(delay_s)
+            return call_later(delay_s, callback, *args)
+
+        monkeypatch.setattr(loop, "call_later", counted)
+        with closing(DeferredReader((source,), lambda: None)):
+            await bench.preparer.prepare([bench.cluster.add("one", "one", "nic-1")])
+        return timers
+
+    assert DELAY_S in asyncio.run(run())
+    os.close(source)
+    os.close(sink)
 
 
 def test_entry_of_a_new_record_is_freed_after_the_devices_may_have_moved(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from dranet_nri.component.deferred import DeferredReader
+from dranet_nri.component.deferred import DELAY_S, DeferredReader, expect_events
 
 
 @pytest.fixture
@@ -114,6 +114,37 @@ def test_readers_of_a_loop_share_a_timer(
     assert asyncio.run(scenario()) == [b"a", b"b"]
     os.close(other)
     os.close(other_sink)
+
+
+def test_expected_event_does_not_wake_the_loop_before_it_is_read(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, sink = pipe
+
+    async def scenario() -> tuple[list[float], bytes]:
+        loop = asyncio.get_running_loop()
+        timers: list[float] = []
+        call_later = loop.call_later
+
+        def counted(delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+            timers.append(delay_s)
+            return call_later(0, callback)
+
+        monkeypatch.setattr(loop, "call_later", counted)
+        expect_events()  # without readers
+        read = loop.create_future()
+        reader = DeferredReader((source,), lambda: read.set_result(os.read(source, 99)))
+        expect_events()
+        expect_events()
+        before = list(timers)
+        os.write(sink, b"a")
+        piece = await read
+        reader.close()
+        return before, piece
+
+    before, piece = asyncio.run(scenario())
+    assert before == [DELAY_S]
+    assert piece == b"a"
 
 
 def test_event_during_the_read_is_read_next(pipe: tuple[int, int]) -> None:
