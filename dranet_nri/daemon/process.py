@@ -62,7 +62,7 @@ from dranet_nri.telemetry.privileged_facts import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
 # seconds between reads of kernel events, longer than most hooks: a read beside a move delays it
-EVENTS_S: Final = 0.3
+EVENTS_S: Final = 1.0
 # seconds between a change of allocations and its reading: a read at once delays the shim's answer
 ALLOCATIONS_S: Final = 0.01
 WITHOUT_EVENTS: Final = "add the capability NET_BROADCAST, as in manifests/"
