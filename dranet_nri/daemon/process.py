@@ -61,8 +61,7 @@ from dranet_nri.telemetry.heartbeat import TelemetryWriter
 from dranet_nri.telemetry.privileged_facts import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
-# seconds between reads of kernel events, longer than most hooks: a read beside a move delays it
-EVENTS_S: Final = 1.0
+EVENTS_S: Final = 1.0  # between reads of the host's link and route events
 # seconds between a change of allocations and its reading: a read at once delays the shim's answer
 ALLOCATIONS_S: Final = 0.01
 WITHOUT_EVENTS: Final = "add the capability NET_BROADCAST, as in manifests/"
@@ -190,16 +189,13 @@ class NriDaemon:
         plugin.attacher.on_attached = leases.note
         events = DeviceEvents()
         rdma = RdmaListener(
-            self._settings.sysfs,
-            partial(self._rdma_changed, plugin),
-            self._rdma_lost,
-            delay_s=EVENTS_S,
+            self._settings.sysfs, partial(self._rdma_changed, plugin), self._rdma_lost
         )
         read_events = partial(self._devices_changed, events, rdma, plugin)
         allocations = DeferredReader(
             (plugin.allocations.reader.fileno(),), plugin.allocations.refresh, ALLOCATIONS_S
         )
-        devices = DeferredReader((events.fileno(),), read_events, EVENTS_S)
+        devices = DeferredReader((events.fileno(),), read_events)
         rdma.follow()
         try:
             async with asyncio.TaskGroup() as tasks:

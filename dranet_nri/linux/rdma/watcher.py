@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from dranet_nri.component.deferred import DELAY_S, DeferredReader
+from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.rdma.multicast import RdmaMonitor, open_monitor
 from dranet_nri.linux.rdma.types import RdmaEvent
@@ -23,7 +23,6 @@ class RdmaListener:
         on_events: Callable[[tuple[RdmaEvent, ...]], None],
         on_error: Callable[[KernelError], None],
         opened: Callable[[], RdmaMonitor | None] = open_monitor,
-        delay_s: float = DELAY_S,
     ) -> None:
         """Prepare; `follow` opens the socket.
 
@@ -32,10 +31,8 @@ class RdmaListener:
             on_events: called with received events.
             on_error: called with the reason if events cannot be received; follow retries.
             opened: opens the socket; see open_monitor.
-            delay_s: seconds between the first event and the read.
         """
         self._devices = sysfs / "class/infiniband"
-        self._delay_s = delay_s
         self._on_events, self._on_error, self._opened = on_events, on_error, opened
         self._has_devices = False
         self._monitor: RdmaMonitor | None = None
@@ -71,7 +68,7 @@ class RdmaListener:
             self._on_error(error)
             return
         if monitor is not None:  # None before Linux 6.12
-            self._reader = DeferredReader((monitor.fileno(),), self.read, self._delay_s)
+            self._reader = DeferredReader((monitor.fileno(),), self.read)
 
     def read(self) -> None:
         """Read the events that are queued, if it listens."""

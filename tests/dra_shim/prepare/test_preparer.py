@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from tests.fakes.cluster import (
     pod_document,
     result,
 )
+from tests.fakes.timers import recorded_timers
 
 pytestmark = pytest.mark.process
 
@@ -77,17 +78,7 @@ def test_delay_of_events_begins_before_the_record_is_written(
     source, sink = os.pipe()
 
     async def run() -> list[float]:
-        loop = asyncio.get_running_loop()
-        timers: list[float] = []
-        call_later = loop.call_later
-
-        def counted(
-            delay_s: float, callback: Callable[..., None], *args: object
-        ) -> asyncio.TimerHandle:
-            timers.append(delay_s)
-            return call_later(delay_s, callback, *args)
-
-        monkeypatch.setattr(loop, "call_later", counted)
+        timers = recorded_timers(monkeypatch)
         with closing(DeferredReader((source,), lambda: None)):
             await bench.preparer.prepare([bench.cluster.add("one", "one", "nic-1")])
         return timers

@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
 from dranet_nri.component.deferred import DELAY_S, DeferredReader, expect_events
+from tests.fakes.timers import recorded_timers
 
 
 @pytest.fixture
@@ -90,14 +91,7 @@ def test_readers_of_a_loop_share_a_timer(
 
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _loop, _context: None)
-        timers: list[float] = []
-        call_later = loop.call_later
-
-        def counted(delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-            timers.append(delay_s)
-            return call_later(delay_s, callback)
-
-        monkeypatch.setattr(loop, "call_later", counted)
+        timers = recorded_timers(monkeypatch)
         reader = DeferredReader((source,), read, 0.1)
         later = DeferredReader((other,), lambda: pieces.append(os.read(other, 99)), 0.1)
         os.write(sink, b"a")
@@ -122,17 +116,9 @@ def test_expected_event_does_not_wake_the_loop_before_it_is_read(
     source, sink = pipe
 
     async def scenario() -> tuple[list[float], bytes]:
-        loop = asyncio.get_running_loop()
-        timers: list[float] = []
-        call_later = loop.call_later
-
-        def counted(delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-            timers.append(delay_s)
-            return call_later(0, callback)
-
-        monkeypatch.setattr(loop, "call_later", counted)
+        timers = recorded_timers(monkeypatch)
         expect_events()  # without readers
-        read = loop.create_future()
+        read: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         reader = DeferredReader((source,), lambda: read.set_result(os.read(source, 99)))
         expect_events()
         expect_events()

@@ -38,7 +38,7 @@ class Kernel:
         self.sockets: list[tuple[socket.socket, socket.socket]] = []
         self.events: list[RdmaEvent] = []
         self.errors: list[KernelError] = []
-        self.listener = RdmaListener(root, self._on_events, self._on_error, self._opened, delay_s=0)
+        self.listener = RdmaListener(root, self._on_events, self._on_error, self._opened)
         self._reported = asyncio.Event()
 
     def add(self, name: str) -> None:
