@@ -8,6 +8,7 @@ Rules:
 2. A first event costs little, because it comes while a hook or a call runs. Readers of one event
    loop with the same delay share an epoll(7), which is not watched until they have read: a burst of
    events of several kinds wakes the process twice.
+3. Work that causes events starts the delay itself (`expect_events`), so none wakes the process.
 """
 
 import asyncio

@@ -295,11 +295,11 @@ def plain_pods(drivers: Sequence[Driver], table: Compared) -> None:
         table.pairs(what, own, seconds["peer"][hook], UNCLAIMED_GOAL)
 
 
-def memory(drivers: Sequence[Driver], table: Compared) -> None:
-    """Add the rows of memory after all pods."""
+def memory(drivers: Sequence[Driver], table: Compared, when: str) -> None:
+    """Add the rows of the current memory."""
     sizes = {driver.name: driver.memory_kib() for driver in drivers}
     shown = " + ".join(f"{kib / MIB:.1f}" for kib in sizes["ours"].values())
-    what = f"memory (PSS) of {' + '.join(sizes['ours'])}"
+    what = f"memory (PSS) {when}, {' + '.join(sizes['ours'])}"
     if "peer" not in sizes:
         table.rows.append(Row(what, f"{shown} MiB"))
         return
@@ -317,9 +317,10 @@ def run(rows: list[Row], notes: list[str]) -> None:
     for driver in drivers:
         driver.build()
     starts(drivers, table)
+    memory(drivers, table, "before the first pod")
     cycles(drivers, table)
     plain_pods(drivers, table)
-    memory(drivers, table)
+    memory(drivers, table, "after all pods")
     large_node(drivers, table)
     for driver in drivers:
         driver.close()
