@@ -45,7 +45,6 @@ from dra_shim.prepare.shared_pods import SharedPods
 from dra_shim.resourceapi import AllocatedClaim, has_ended, read_pod_use
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import Backoff
-from dranet_nri.component.deferred import expect_events
 from dranet_nri.component.files import FileSystem
 from dranet_nri.component.threads import in_thread_to_the_end
 from dranet_nri.errors import DranetError, KernelError
@@ -54,7 +53,8 @@ from dranet_nri.model import Allocation, ObjectRef
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
-LONGEST_S: Final = 40.0  # of a Prepare; the kubelet's defaultClientCallTimeout is 45 s
+# seconds of a Prepare; the kubelet's timeout is 45 s (defaultClientCallTimeout)
+LONGEST_S: Final = 40.0
 MARGIN_S: Final = 2.0  # seconds before the kubelet's timeout at which the response is sent
 FIRST_PAUSE_S: Final = 0.2  # seconds before the first retry; doubles with each
 LONGEST_PAUSE_S: Final = 5.0
@@ -244,6 +244,8 @@ class Preparer:
         """Close the records; no call may be running."""
         self._checkpoint.close()
 
+    # ------------------------------------------------------------------- one claim
+
     async def _all(
         self, attempts: Mapping[ObjectRef, _Attempt], most_s: float
     ) -> dict[str, PrepareResult | None]:
@@ -395,5 +397,4 @@ class Preparer:
             with self._mutex, self._checkpoint:
                 return work(self._checkpoint)
 
-        expect_events()
         return await in_thread_to_the_end(run)

@@ -8,7 +8,6 @@ Rules:
 2. A first event costs little, because it comes while a hook or a call runs. Readers of one event
    loop with the same delay share an epoll(7), which is not watched until they have read: a burst of
    events of several kinds wakes the process twice.
-3. Work that causes events starts the delay itself (`expect_events`), so none wakes the process.
 """
 
 import asyncio
@@ -79,11 +78,6 @@ class _Group:
                 self._timer.cancel()
             self._epoll.close()
 
-    def expect(self) -> None:
-        """Start the delay, unless it runs."""
-        if self._timer is None:
-            self._begin()
-
     def _watch(self) -> None:
         self._timer = None
         if not self._epoll.closed:
@@ -101,16 +95,6 @@ class _Group:
 
 
 _groups: Final[dict[tuple[asyncio.AbstractEventLoop, float], _Group]] = {}
-
-
-def expect_events() -> None:
-    """Start the delay of readers on the running loop, before work that causes events.
-
-    Else the first event wakes the loop, on the CPU of the thread that does the work.
-    """
-    group = _groups.get((asyncio.get_running_loop(), DELAY_S))
-    if group is not None:
-        group.expect()
 
 
 def _group_of(loop: asyncio.AbstractEventLoop, delay_s: float) -> _Group:

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from typing import Final, assert_never
@@ -62,8 +62,6 @@ from dranet_nri.telemetry.privileged_facts import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
 EVENTS_S: Final = 1.0  # between reads of the host's link and route events
-# seconds between a change of allocations and its reading: a read at once delays the shim's answer
-ALLOCATIONS_S: Final = 0.01
 WITHOUT_EVENTS: Final = "add the capability NET_BROADCAST, as in manifests/"
 
 
@@ -187,22 +185,20 @@ class NriDaemon:
         facts_writer = PrivilegedFactsWriter(FileSystem(), self._settings.run, read)
         leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
         plugin.attacher.on_attached = leases.note
+        loop = asyncio.get_running_loop()
         events = DeviceEvents()
         rdma = RdmaListener(
             self._settings.sysfs, partial(self._rdma_changed, plugin), self._rdma_lost
         )
-        read_events = partial(self._devices_changed, events, rdma, plugin)
-        allocations = DeferredReader(
-            (plugin.allocations.reader.fileno(),), plugin.allocations.refresh, ALLOCATIONS_S
-        )
-        devices = DeferredReader((events.fileno(),), read_events)
+        loop.add_reader(plugin.allocations.reader.fileno(), plugin.allocations.refresh)
+        loop.add_reader(events.fileno(), self._devices_changed, events, rdma, plugin)
         rdma.follow()
         try:
             async with asyncio.TaskGroup() as tasks:
                 workers = (
                     tasks.create_task(telemetry.run(), name="telemetry"),
                     tasks.create_task(facts_writer.run(), name="privileged facts"),
-                    tasks.create_task(self._reconcile_loop(plugin, read_events), name="repair"),
+                    tasks.create_task(self._reconcile_loop(plugin), name="repair"),
                     tasks.create_task(leases.run(), name="leases"),
                     tasks.create_task(self._stop_on_signal(connection, stop), name="stop"),
                 )
@@ -210,8 +206,8 @@ class NriDaemon:
                 for worker in workers:
                     worker.cancel()
         finally:
-            allocations.close()
-            devices.close()
+            loop.remove_reader(plugin.allocations.reader.fileno())
+            loop.remove_reader(events.fileno())
             rdma.close()
 
     async def _stop_on_signal(self, connection: Connection, stop: asyncio.Event) -> None:
@@ -225,7 +221,6 @@ class NriDaemon:
         """Schedule a reconcile soon after events."""
         found = tuple(events.pending())
         rdma.follow()
-        rdma.read()
         if needs_reconcile(found, plugin.reconciler):
             self._schedule.note_kernel_event()
 
@@ -238,18 +233,13 @@ class NriDaemon:
         """Log the error. Device events and the periodic reconcile cover the same changes."""
         self._log.warning("RDMA events are not received", reason=str(error))
 
-    async def _reconcile_loop(self, plugin: HookHandler, read_events: Callable[[], None]) -> None:
-        """Reconcile until cancelled; a failed round does not end the loop.
-
-        Events are read before the end of a round, because those that it caused end its back-off
-        otherwise.
-        """
+    async def _reconcile_loop(self, plugin: HookHandler) -> None:
+        """Reconcile until cancelled; a failed round does not end the loop."""
         while True:
             await self._schedule.wait()
             pending = True
             try:
                 pending = await plugin.reconcile()
-                read_events()
                 plugin.attacher.metrics.work.rounds.add("pending" if pending else "settled")
             except Exception:  # noqa: BLE001 - a failed round does not end the loop
                 self._log.exception("repair failed")

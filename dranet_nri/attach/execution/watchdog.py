@@ -19,7 +19,6 @@ import structlog
 from dranet_nri.attach.metrics import WorkMetrics
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.component.clock import SystemClock
-from dranet_nri.component.deferred import expect_events
 from dranet_nri.component.replace import replace
 from dranet_nri.component.threads import HangTimeout, in_thread
 from dranet_nri.errors import DranetError
@@ -62,7 +61,6 @@ class Watchdog:
         """
         before = tuple(self.attachments.get(record.claim.uid) for record in records)
         try:
-            expect_events()
             return await self._watched(work, records)
         except DranetError:
             raise

@@ -4,11 +4,11 @@ A socket of NETLINK_RDMA blocks the unload of ib_core (netlink_create in af_netl
 reload of a vendor's drivers includes: so the socket is closed with the last device.
 """
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.rdma.multicast import RdmaMonitor, open_monitor
 from dranet_nri.linux.rdma.types import RdmaEvent
@@ -36,7 +36,6 @@ class RdmaListener:
         self._on_events, self._on_error, self._opened = on_events, on_error, opened
         self._has_devices = False
         self._monitor: RdmaMonitor | None = None
-        self._reader: DeferredReader | None = None
 
     def follow(self) -> None:
         """Listen if there are RDMA devices, stop if there are none.
@@ -50,16 +49,16 @@ class RdmaListener:
         self._has_devices = has_devices
         if has_devices:
             self._listen()
-        else:
-            self.read()
+        elif self._monitor is not None:
+            self._read(self._monitor)
             self.close()
 
     def close(self) -> None:
         """Stop listening. Idempotent."""
-        if self._reader is not None and self._monitor is not None:
-            self._reader.close()
-            self._monitor.close()
-        self._monitor = self._reader = None
+        monitor, self._monitor = self._monitor, None
+        if monitor is not None:
+            asyncio.get_running_loop().remove_reader(monitor.fileno())
+            monitor.close()
 
     def _listen(self) -> None:
         try:
@@ -68,14 +67,11 @@ class RdmaListener:
             self._on_error(error)
             return
         if monitor is not None:  # None before Linux 6.12
-            self._reader = DeferredReader((monitor.fileno(),), self.read)
+            asyncio.get_running_loop().add_reader(monitor.fileno(), self._read, monitor)
 
-    def read(self) -> None:
-        """Read the events that are queued, if it listens."""
-        if self._monitor is None:
-            return
+    def _read(self, monitor: RdmaMonitor) -> None:
         try:
-            events = tuple(self._monitor.pending())
+            events = tuple(monitor.pending())
         except KernelError as error:
             self.close()
             self._on_error(error)

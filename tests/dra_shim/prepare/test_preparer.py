@@ -1,7 +1,6 @@
 """Prepare and Unprepare on real records: what is recorded and answered, what is refused."""
 
 import asyncio
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +18,6 @@ from dra_shim.prepare import (
     UnprepareFailed,
 )
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.deferred import DELAY_S, DeferredReader
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     ContainerClaim,
@@ -39,7 +37,6 @@ from tests.fakes.cluster import (
     pod_document,
     result,
 )
-from tests.fakes.timers import recorded_timers
 
 pytestmark = pytest.mark.process
 
@@ -70,22 +67,6 @@ def test_prepare_records_the_claim_and_returns_its_devices(bench: Bench) -> None
         )
     )
     assert bench.notices == [ClaimPrepared(claim, POD, gated=True)]
-
-
-def test_delay_of_events_begins_before_the_record_is_written(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, sink = os.pipe()
-
-    async def run() -> list[float]:
-        timers = recorded_timers(monkeypatch)
-        with closing(DeferredReader((source,), lambda: None)):
-            await bench.preparer.prepare([bench.cluster.add("one", "one", "nic-1")])
-        return timers
-
-    assert DELAY_S in asyncio.run(run())
-    os.close(source)
-    os.close(sink)
 
 
 def test_entry_of_a_new_record_is_freed_after_the_devices_may_have_moved(bench: Bench) -> None:

@@ -2,13 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
 
-from dranet_nri.component.deferred import DELAY_S, DeferredReader, expect_events
-from tests.fakes.timers import recorded_timers
+from dranet_nri.component.deferred import DeferredReader
 
 
 @pytest.fixture
@@ -91,7 +90,14 @@ def test_readers_of_a_loop_share_a_timer(
 
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _loop, _context: None)
-        timers = recorded_timers(monkeypatch)
+        timers: list[float] = []
+        call_later = loop.call_later
+
+        def counted(delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+            timers.append(delay_s)
+            return call_later(delay_s, callback)
+
+        monkeypatch.setattr(loop, "call_later", counted)
         reader = DeferredReader((source,), read, 0.1)
         later = DeferredReader((other,), lambda: pieces.append(os.read(other, 99)), 0.1)
         os.write(sink, b"a")
@@ -108,29 +114,6 @@ def test_readers_of_a_loop_share_a_timer(
     assert asyncio.run(scenario()) == [b"a", b"b"]
     os.close(other)
     os.close(other_sink)
-
-
-def test_expected_event_does_not_wake_the_loop_before_it_is_read(
-    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, sink = pipe
-
-    async def scenario() -> tuple[list[float], bytes]:
-        timers = recorded_timers(monkeypatch)
-        expect_events()  # without readers
-        read: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        reader = DeferredReader((source,), lambda: read.set_result(os.read(source, 99)))
-        expect_events()
-        expect_events()
-        before = list(timers)
-        os.write(sink, b"a")
-        piece = await read
-        reader.close()
-        return before, piece
-
-    before, piece = asyncio.run(scenario())
-    assert before == [DELAY_S]
-    assert piece == b"a"
 
 
 def test_event_during_the_read_is_read_next(pipe: tuple[int, int]) -> None:

@@ -9,15 +9,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from dranet_nri.cli import main
-from dranet_nri.daemon.process import NriDaemon
 from dranet_nri.model import Phase
 from dranet_nri.nri.wire.messages import PodEventKind
-from dranet_nri.settings import Settings
 from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
 from tests.dranet_nri.daemon.daemon_bench import (
@@ -126,26 +123,6 @@ def until_gone(records: AttachmentReader) -> None:
     """Wait until the claim's record is removed."""
     while records.refresh() is not None and records.get(CLAIM.uid) is not None:
         assert select.select([records.fileno()], [], [], 30)[0], "the record stays"
-
-
-def test_kernel_events_are_read_while_the_reconcile_that_caused_them_still_runs(
-    site: Site,
-) -> None:
-    running: list[bool] = []
-
-    async def scenario() -> None:
-        instance = NriDaemon(Settings(run=site.run), {})
-
-        def read_events() -> None:
-            running.append(instance._schedule.at_work_s() is not None)
-            reconciling.cancel()
-
-        plugin = Mock(reconcile=AsyncMock(return_value=True))
-        reconciling = asyncio.create_task(instance._reconcile_loop(plugin, read_events))
-        await asyncio.wait({reconciling})
-
-    run_scenario(scenario())
-    assert running == [True]
 
 
 def test_second_instance_takes_over_after_the_first_is_killed(site: Site) -> None:

@@ -1,22 +1,18 @@
 """Threads hung in the kernel: log entries, records, and their end."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from dranet_nri.attach.execution.watchdog import Watchdog
-from dranet_nri.component.deferred import DELAY_S, DeferredReader
 from dranet_nri.component.log import logger
 from dranet_nri.component.threads import set_step
 from dranet_nri.model import FAULT, HUNG, Attachment, Failure, Phase
 from tests.dranet_nri.hooks.plugin_node import node
 from tests.fakes.node import Node
-from tests.fakes.timers import recorded_timers
 
 pytestmark = pytest.mark.process
 
@@ -279,18 +275,3 @@ def test_hung_thread_is_counted_until_it_returns(node: Node) -> None:
     assert claim == str(record.claim)
     assert step.startswith("add address 10.0.1.5/24 (thread ")
     assert one.counts.hung == {}
-
-
-def test_delay_of_events_begins_before_the_work(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, sink = os.pipe()
-
-    async def scenario() -> list[float]:
-        timers = recorded_timers(monkeypatch)
-        with closing(DeferredReader((source,), lambda: None)):
-            return await watchdog(node).run(timers.copy)
-
-    assert asyncio.run(scenario())[0] == DELAY_S
-    os.close(source)
-    os.close(sink)
