@@ -34,6 +34,7 @@ LARGE_ROUNDS: Final = 12
 STARTS: Final = 5
 WARM_UP: Final = 2
 BEAT_S: Final = 0.02  # longer than a grace period
+SERVING_S: Final = 2.0  # after the last start: a driver still reads the host, and maps files
 SETTLE_S: Final = 0.3  # the shim reads events 100 ms after the first
 MIB: Final = 1024
 # What is measured, with the ratio to the peer that this project wants to reach, by number of NICs.
@@ -317,6 +318,7 @@ def run(rows: list[Row], notes: list[str]) -> None:
     for driver in drivers:
         driver.build()
     starts(drivers, table)
+    time.sleep(SERVING_S)
     memory(drivers, table, "before the first pod")
     cycles(drivers, table)
     plain_pods(drivers, table)
