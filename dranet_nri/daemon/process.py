@@ -62,6 +62,9 @@ from dranet_nri.telemetry.privileged_facts import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
 EVENTS_S: Final = 1.0  # between reads of the host's link and route events
+# Between a change of allocations and its reading: the shim answers the kubelet meanwhile. A hook
+# reads them itself.
+ALLOCATIONS_S: Final = 0.005
 WITHOUT_EVENTS: Final = "add the capability NET_BROADCAST, as in manifests/"
 
 
@@ -190,7 +193,9 @@ class NriDaemon:
         rdma = RdmaListener(
             self._settings.sysfs, partial(self._rdma_changed, plugin), self._rdma_lost
         )
-        loop.add_reader(plugin.allocations.reader.fileno(), plugin.allocations.refresh)
+        allocations = DeferredReader(
+            (plugin.allocations.reader.fileno(),), plugin.allocations.refresh, ALLOCATIONS_S
+        )
         loop.add_reader(events.fileno(), self._devices_changed, events, rdma, plugin)
         rdma.follow()
         try:
@@ -206,7 +211,7 @@ class NriDaemon:
                 for worker in workers:
                     worker.cancel()
         finally:
-            loop.remove_reader(plugin.allocations.reader.fileno())
+            allocations.close()
             loop.remove_reader(events.fileno())
             rdma.close()
 
