@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.attach.allocations import PodAllocations
 from dranet_nri.cli import main
+from dranet_nri.daemon.process import NriDaemon
+from dranet_nri.daemon.schedule import ReconcileSchedule
 from dranet_nri.model import Phase
 from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.settings import Settings
 from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
 from tests.dranet_nri.daemon.daemon_bench import (
@@ -123,6 +127,43 @@ def until_gone(records: AttachmentReader) -> None:
     """Wait until the claim's record is removed."""
     while records.refresh() is not None and records.get(CLAIM.uid) is not None:
         assert select.select([records.fileno()], [], [], 30)[0], "the record stays"
+
+
+def test_changed_allocation_is_read_without_hook_and_reconcile(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        settled, read = asyncio.Event(), asyncio.Event()
+        settle, refresh = ReconcileSchedule.settle, PodAllocations.refresh
+
+        def noted(schedule: ReconcileSchedule, *, pending: bool) -> None:
+            settle(schedule, pending=pending)
+            settled.set()
+
+        def counted(allocations: PodAllocations) -> None:
+            refresh(allocations)
+            if settled.is_set():
+                read.set()
+
+        monkeypatch.setattr(ReconcileSchedule, "settle", noted)
+        monkeypatch.setattr(PodAllocations, "refresh", counted)
+        settings = Settings(
+            nri_socket=site.root / "absent.sock",
+            run=site.run,
+            allocations=site.root / "allocations",
+            cdi=site.root / "cdi",
+            resync_s=3600.0,
+        )
+        running = asyncio.create_task(NriDaemon(settings, {}).run())
+        await settled.wait()
+        assert not read.is_set()
+        site.allocate("uid-s1")
+        async with asyncio.timeout(30):
+            await read.wait()
+        running.cancel()
+        await asyncio.wait({running})
+
+    run_scenario(scenario())
 
 
 def test_second_instance_takes_over_after_the_first_is_killed(site: Site) -> None:
