@@ -5,7 +5,7 @@ import gc
 import os
 import signal
 from collections.abc import Collection, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from typing import Final, assert_never
 
@@ -34,7 +34,8 @@ from dranet_nri.facts import privileged
 from dranet_nri.facts.host import boot_id
 from dranet_nri.facts.uevents import DeviceEvents
 from dranet_nri.hooks.handler import HookHandler
-from dranet_nri.kernel.session import NetlinkKernel
+from dranet_nri.kernel.grace_periods import PARAMETER, GracePeriods
+from dranet_nri.kernel.session import NetlinkKernel, Shortened
 from dranet_nri.kernel.settings.sysctl import check_root
 from dranet_nri.linux.netlink.other_netns import UpperLinks
 from dranet_nri.linux.rdma.types import RdmaEvent
@@ -65,6 +66,7 @@ EVENTS_S: Final = 1.0  # between reads of the host's link and route events
 # Between a change of allocations and its reading: the shim answers the kubelet meanwhile. A hook
 # reads them itself.
 ALLOCATIONS_S: Final = 0.005
+LONG_MOVES: Final = "make it writable by --rcu-parameters, as in manifests/"
 WITHOUT_EVENTS: Final = "add the capability NET_BROADCAST, as in manifests/"
 
 
@@ -99,7 +101,11 @@ class NriDaemon:
         lock = PluginLock(settings.run / "lock")
         if not await self._acquired(lock, stop):
             return
-        kernel = NetlinkKernel(proc_root=str(settings.proc), sys_root=str(settings.sysfs))
+        kernel = NetlinkKernel(
+            proc_root=str(settings.proc),
+            sys_root=str(settings.sysfs),
+            shortened=self._grace_periods(),
+        )
         if not kernel.kept.uppers.kept:
             self._log.warning("each attach reads the links of all pods", remedy=WITHOUT_EVENTS)
         attachments = AttachmentRecords(AttachmentStore(settings.attachments, fs=self._files))
@@ -123,6 +129,17 @@ class NriDaemon:
             if lock.try_acquire():
                 return True
         return False
+
+    def _grace_periods(self) -> Shortened:
+        """Return what shortens grace periods, if the parameter can be written."""
+        settings = self._settings
+        if settings.rcu is None:
+            return nullcontext
+        try:
+            return GracePeriods(settings.rcu, settings.run / PARAMETER, self._files).shortened
+        except OSError as error:
+            self._log.info("moves of NICs take longer", reason=str(error), remedy=LONG_MOVES)
+            return nullcontext
 
     def _plugin(
         self, kernel: NetlinkKernel, attachments: AttachmentRecords, allocations: AllocationReader

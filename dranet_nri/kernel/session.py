@@ -9,7 +9,8 @@ Rules:
 
 import os
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from errno import ESTALE
 from typing import Final, assert_never
 from weakref import finalize
@@ -76,6 +77,8 @@ PARENTS_SINCE: Final = (5, 14)  # IFLA_PARENT_DEV_NAME
 # MoveRdma recreates IPoIB links.
 CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | AddVrf | DelLink
 
+Shortened = Callable[[], AbstractContextManager[None]]
+
 
 class NetlinkKernel:
     """The running kernel. Thread-safe; a session belongs to one thread.
@@ -86,7 +89,7 @@ class NetlinkKernel:
 
     def __init__(
         self, *, host_path: str = HOST_PATH, proc_root: str = "/proc", sys_root: str = "/sys",
-        reports_parents: bool | None = None,
+        reports_parents: bool | None = None, shortened: Shortened = nullcontext,
     ) -> None:  # fmt: skip
         """Identify the host's namespace.
 
@@ -96,6 +99,7 @@ class NetlinkKernel:
                 container. It shows the namespace of the calling thread.
             sys_root: a sysfs of the host's network namespace.
             reports_parents: netlink has the parents of links; None if since Linux 5.14.
+            shortened: shortens grace periods, see GracePeriods.
 
         Raises:
             KernelError: there is no network namespace at host_path.
@@ -118,6 +122,7 @@ class NetlinkKernel:
         self._referenced: dict[NetnsId, int] = {}
         self._lock = threading.Lock()
         self._loaded = LoadedPrograms()
+        self._shortened = shortened
         self.kept = run_inside(fd, kept_facts_here)
 
     def identify(self, path: str) -> NetnsId | None:
@@ -163,7 +168,12 @@ class NetlinkKernel:
                 namespace.close()
             raise
         return NetlinkSession(
-            opened, self._sys_root, self._parents_root, self._defaults, self._loaded
+            opened,
+            self._sys_root,
+            self._parents_root,
+            self._defaults,
+            self._loaded,
+            self._shortened,
         )
 
     def _open_referenced(self, netns: NetnsId) -> Namespace:
@@ -185,6 +195,7 @@ class NetlinkSession:
         parents_root: str,
         defaults: SysctlDefaults,
         loaded: LoadedPrograms,
+        shortened: Shortened,
     ) -> None:
         """Take over the open namespaces; parents_root is "" if netlink has the parents."""
         self._namespaces = namespaces
@@ -193,6 +204,7 @@ class NetlinkSession:
         self._defaults = defaults
         self._default_sysctls: Mapping[tuple[str, str], str] | None = None
         self._loaded = loaded
+        self._shortened = shortened
 
     def observe(
         self,
@@ -293,7 +305,8 @@ class NetlinkSession:
             if isinstance(op, CHANGES_NAMES):
                 namespace.invalidate_names()
         if isinstance(op, MoveLink | MoveRdma):
-            self._move(what, op)
+            with self._shortened():
+                self._move(what, op)
             return
         namespace = self._namespace(op.ns, what)
         match op:
@@ -303,7 +316,8 @@ class NetlinkSession:
             case AddVrf():
                 namespace.add_vrf(what, op)
             case DelLink():
-                child.delete(namespace.netlink, what, op.index)
+                with self._shortened():
+                    child.delete(namespace.netlink, what, op.index)
             case SetDown() | RenameLink() | DelAltname() | DetachXdp() | AddRule():
                 apply_by_index(namespace, what, op)
             case RenameRdma():

@@ -64,6 +64,12 @@ def test_proc_directory_is_configurable() -> None:
     assert parsed().proc == Path("/proc")
 
 
+def test_rcu_parameters_are_configurable_and_can_be_kept() -> None:
+    assert parsed().rcu == Path("/sys/module/rcutree/parameters")
+    assert parsed("--rcu-parameters", "/host/rcu").rcu == Path("/host/rcu")
+    assert parsed("--rcu-parameters", "keep").rcu is None
+
+
 def test_node_addresses_are_read_from_the_environment_or_the_flag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

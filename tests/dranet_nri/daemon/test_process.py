@@ -16,6 +16,7 @@ from dranet_nri.attach.allocations import PodAllocations
 from dranet_nri.cli import main
 from dranet_nri.daemon.process import NriDaemon
 from dranet_nri.daemon.schedule import ReconcileSchedule
+from dranet_nri.kernel.grace_periods import PARAMETER
 from dranet_nri.model import Phase
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.settings import Settings
@@ -121,6 +122,27 @@ def test_claim_recorded_at_run_time_is_used_and_released(site: Site) -> None:
                 assert process.poll() is None
 
     run_scenario(scenario())
+
+
+def test_rcu_parameter_is_restored_after_a_crash_during_a_move(site: Site) -> None:
+    parameter = site.root / PARAMETER
+    site.run.mkdir()
+    (site.run / PARAMETER).write_text("3")
+    parameter.write_text("0")
+
+    with daemon(site, "--rcu-parameters", "keep") as process:
+        until_logged(process, "disconnected")
+    assert parameter.read_text() == "0"
+
+    with daemon(site, "--rcu-parameters", str(site.root)) as process:
+        until_logged(process, "disconnected")
+    assert parameter.read_text() == "3"
+
+
+def test_plugin_serves_without_the_rcu_parameter_and_names_the_remedy(site: Site) -> None:
+    with daemon(site, "--rcu-parameters", str(site.root / "absent")) as process:
+        assert "make it writable" in until_logged(process, "moves of NICs take longer")
+        until_logged(process, "disconnected")
 
 
 def until_gone(records: AttachmentReader) -> None:
