@@ -43,10 +43,9 @@ def metadata(allocation: Allocation, attachment: Attachment, request: str) -> by
     }
     if allocation.pod_claim_name:
         body["podClaimName"] = allocation.pod_claim_name
-    return b"".join(
-        json.dumps({"apiVersion": version, **body}).encode() + b"\n"
-        for version in METADATA_VERSIONS
-    )
+    rest = json.dumps(body)[1:]
+    versions = (f'{{"apiVersion": "{version}", {rest}\n' for version in METADATA_VERSIONS)
+    return "".join(versions).encode()
 
 
 def _metadata_device(pool: str, device: AttachedDevice) -> dict[str, object]:

@@ -1,8 +1,9 @@
-"""RCU grace periods, shortened while the kernel moves or deletes a link.
+"""RCU grace periods, shortened while links move or are deleted.
 
 Both wait for such a period (rcu_barrier in __dev_change_net_namespace and netdev_run_todo,
-net/core/dev.c). In it, the kernel waits some jiffies before it looks for idle CPUs
-(rcu_gp_fqs_loop, kernel/rcu/tree.c). While the parameter is 0, it looks at once.
+net/core/dev.c), and for one that runs already. In each, the kernel waits some jiffies before it
+looks for idle CPUs (rcu_gp_fqs_loop, kernel/rcu/tree.c). If the parameter is 0 at its start, the
+kernel looks at once.
 
 Rules:
 1. The parameter has its value again after the last of several moves at the same time.

@@ -99,7 +99,7 @@ class NetlinkKernel:
                 container. It shows the namespace of the calling thread.
             sys_root: a sysfs of the host's network namespace.
             reports_parents: netlink has the parents of links; None if since Linux 5.14.
-            shortened: shortens grace periods, see GracePeriods.
+            shortened: see GracePeriods.shortened.
 
         Raises:
             KernelError: there is no network namespace at host_path.
@@ -206,6 +206,10 @@ class NetlinkSession:
         self._loaded = loaded
         self._shortened = shortened
 
+    def shortened(self) -> AbstractContextManager[None]:
+        """Shorten RCU grace periods."""
+        return self._shortened()
+
     def observe(
         self,
         key: DeviceKey,
@@ -305,8 +309,7 @@ class NetlinkSession:
             if isinstance(op, CHANGES_NAMES):
                 namespace.invalidate_names()
         if isinstance(op, MoveLink | MoveRdma):
-            with self._shortened():
-                self._move(what, op)
+            self._move(what, op)
             return
         namespace = self._namespace(op.ns, what)
         match op:
@@ -316,8 +319,7 @@ class NetlinkSession:
             case AddVrf():
                 namespace.add_vrf(what, op)
             case DelLink():
-                with self._shortened():
-                    child.delete(namespace.netlink, what, op.index)
+                child.delete(namespace.netlink, what, op.index)
             case SetDown() | RenameLink() | DelAltname() | DetachXdp() | AddRule():
                 apply_by_index(namespace, what, op)
             case RenameRdma():

@@ -1,6 +1,7 @@
 """Kernel interface of plans: protocols that `kernel` implements, and a fake in tests."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from dranet_nri.inventory import HostFacts
@@ -52,6 +53,13 @@ class DhcpPort(Protocol):
 
 class Session(Protocol):
     """Access to a pod's and the host's namespace. Used by one thread, then closed."""
+
+    def shortened(self) -> AbstractContextManager[None]:
+        """Shorten what moves in the block wait for.
+
+        It begins with the requests before the first move, because a grace period that runs already
+        is not shortened, and ends before the wait for addresses.
+        """
 
     def apply(self, op: Op) -> None:
         """Apply an operation.

@@ -10,9 +10,8 @@ Rules:
 """
 
 from dataclasses import dataclass
-from ipaddress import (
-    ip_network,
-)
+from functools import lru_cache
+from ipaddress import ip_network
 from typing import Final
 
 from dranet_nri.component.replace import replace
@@ -51,6 +50,7 @@ DEFAULT_PRIORITY: Final = 32765  # the kernel's first choice, before the rule of
 IPV6_MIN_MTU: Final = 1280  # RFC 8200
 # Default routes from router advertisements follow that of the pod's cluster network.
 DEFAULT_METRIC: Final = 2048
+MAX_KNOWN: Final = 16  # results; most pods with a NIC claim the same
 # The kernel creates addresses from advertisements, and default routes with this metric.
 AUTOCONFIGURED: Final = (
     Sysctl("ipv6", "autoconf", "1"),
@@ -110,6 +110,11 @@ def pod_network(config: NetworkConfig, host: LinkState, *, shared: bool = False)
         RefusedError: the MTU is too small for claimed IPv6, or the device does not have a claimed
             feature or private flag.
     """
+    return _pod_network(config, host, shared)
+
+
+@lru_cache(MAX_KNOWN)
+def _pod_network(config: NetworkConfig, host: LinkState, shared: bool) -> PodNetwork:  # noqa: FBT001 - a part of the cache's key
     name = config.interface.name or host.link.name
     if config.interface.addressing is Addressing.SLAAC:
         config = replace(config, interface=_with_slaac_defaults(config.interface, shared=shared))

@@ -69,6 +69,7 @@ class FakeKernel:
         reports_features: whether it is Linux 5.7 or newer.
         reports_programs: whether it is Linux 6.6 or newer.
         judged: how often the host was looked at to judge its links.
+        long_moves: moves whose grace periods were not shortened.
         whole_pods: how often all that a device has in a pod was asked for.
         dhcp: the servers, by link of a pod.
         detected: by link of a pod, what else it has each time its addresses are read; the last
@@ -83,6 +84,7 @@ class FakeKernel:
     reports_features: bool = True
     reports_programs: bool = True
     judged: int = 0
+    long_moves: list[Op] = field(default_factory=list)
     whole_pods: int = 0
     _namespaces: dict[NetnsId, Namespace] = field(default_factory=dict)
     _removed: set[NetnsId] = field(default_factory=set)

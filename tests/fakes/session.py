@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.child import ALIAS
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
-from dranet_nri.plan.ops import Op
+from dranet_nri.plan.ops import MoveLink, MoveRdma, Op
 from dranet_nri.plan.routes.comparison import RouteKey
 from tests.fakes.dhcp import FakeDhcpServer
 from tests.fakes.world import DEFAULTS, HOST_NETNS
@@ -40,10 +41,23 @@ class FakeSession:
     kernel: FakeKernel
     netns: NetnsId | None
     closed: bool = False
+    short: bool = False
+
+    @contextmanager
+    def shortened(self) -> Iterator[None]:
+        """Note moves outside of the block."""
+        assert not self.short, "shortened twice"
+        self.short = True
+        try:
+            yield
+        finally:
+            self.short = False
 
     def apply(self, op: Op) -> None:
         """Do op."""
         self._open(str(op))
+        if isinstance(op, MoveLink | MoveRdma) and not self.short:
+            self.kernel.long_moves.append(op)
         self.kernel.do(op, self.netns)
 
     def observe(

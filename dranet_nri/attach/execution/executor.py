@@ -186,19 +186,21 @@ class PlanExecutor:
         is_live: Callable[[], bool],
     ) -> tuple[Attachment, ...]:
         try:
-            host_scan, now_s = self._guard.scan(session), self._clock.boot()
-            targets = resolve(session, records, allocations, others, now_s, self._rdma, host_scan)
-            plans = tuple(target.plan() for target in targets)
-            intents = tuple(_with_devices(record, targets) for record in records)
-            for record in intents:
-                self._journal.put(record)
+            with session.shortened():
+                now_s, scan = self._clock.boot(), self._guard.scan(session)
+                targets = resolve(session, records, allocations, others, now_s, self._rdma, scan)
+                plans = tuple(target.plan() for target in targets)
+                intents = tuple(_with_devices(record, targets) for record in records)
+                for record in intents:
+                    self._journal.put(record)
         except DranetError as error:
             self._fail(records, described(error))
             raise
         records = intents
         run = AttachRun(session, [[] for _ in targets])
         try:
-            run.apply(targets, all_ops(session, targets, plans))
+            with session.shortened():
+                run.apply(targets, all_ops(session, targets, plans))
             run.step = "wait for addresses"
             wait = AddressWait(self._dhcp_s, self._clock.sleep, is_live)
             targets = with_leases(session, targets, wait, self._clock.boot())

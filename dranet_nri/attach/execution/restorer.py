@@ -59,10 +59,11 @@ class Restorer:
             netns_exists: see PlanExecutor.detach.
         """
         devices, tries_left = attachment.devices, has_tries_left(attachment.failure)
-        runs = [
-            _result_of(device, partial(self._run_plans, session, device))
-            for device in reversed(devices)
-        ]
+        with session.shortened():
+            runs = [
+                _result_of(device, partial(self._run_plans, session, device))
+                for device in reversed(devices)
+            ]
         if applied and not any(_has_failed(run) for run in runs):
             applied()
         verify = partial(self._verify, session, netns_exists=netns_exists, tries_left=tries_left)
@@ -75,7 +76,8 @@ class Restorer:
 
     def one(self, session: Session, device: AttachedDevice) -> RestoreResult:
         """Restore one device, and verify it."""
-        failed = self._run_plans(session, device)
+        with session.shortened():
+            failed = self._run_plans(session, device)
         return self._verify(session, device, failed, netns_exists=True, tries_left=True)
 
     def _verify(

@@ -59,7 +59,11 @@ def test_parameter_is_0_while_a_link_moves_and_while_one_is_deleted(tmp_path: Pa
             return index_of(netlink, "find eth1", "eth1")
 
     def values_during(op: Op) -> set[str]:
-        with closing(kernel.session(netns)) as session, noted_values() as values:
+        with (
+            closing(kernel.session(netns)) as session,
+            session.shortened(),
+            noted_values() as values,
+        ):
             session.apply(op)
         return values
 

@@ -9,7 +9,7 @@ import pytest
 
 from dranet_nri.errors import AttachError
 from dranet_nri.model import Allocation, Phase, RdmaMode
-from dranet_nri.plan.ops import AddAddress, AddRoute
+from dranet_nri.plan.ops import AddAddress, AddRoute, MoveLink, MoveRdma
 from dranet_nri.plan.refusals import ANY
 from tests.dranet_nri.attach.execution.journal import Crash
 from tests.dranet_nri.attach.execution.node import (
@@ -76,6 +76,17 @@ def test_failed_operation_restores_every_device_on_the_host(
         node.assert_attached()
 
     assert failed_at(make, OPS[make] + 1, done=done)[1] is None, "every operation failed in turn"
+
+
+@SHAPES
+def test_every_move_of_attach_undo_and_detach_has_short_grace_periods(make: type[Node]) -> None:
+    node, _ = failed_at(make, OPS[make], done=False)
+    node.attach()
+    node.detach()
+
+    moved = [op for op in node.kernel.log if isinstance(op, MoveLink | MoveRdma)]
+    assert len(moved) >= (0 if make is ChildNode else 6)
+    assert node.kernel.long_moves == []
 
 
 def test_failed_undo_is_reported_and_a_later_detach_completes_it(node: Node) -> None:
