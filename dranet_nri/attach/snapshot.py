@@ -13,12 +13,12 @@ from dranet_nri.model import AllocatedDevice, LinkState, Observed, Sysctl
 from dranet_nri.plan.adoption import adopted
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import IPV6_TOKEN
+from dranet_nri.plan.pod_network import MAX_ROUTES
 from dranet_nri.plan.restore import NO_LINK_LOCAL
 
 # linux/if.h. ipv6_add_dev permanently sets accept_dad of an arriving link with this flag to -1.
 IFF_NOARP: Final = 0x80
 MAX_KNOWN: Final = 64  # snapshots; a device usually has the same one for each pod
-MAX_ROUTES: Final = 64  # of such a snapshot
 _LOSABLE: Final = frozenset({"stable_secret", "addr_gen_mode", "accept_dad"})
 # Defaults of an arriving link that have no file: mpls_add_dev (net/mpls/af_mpls.c), ipv6_add_dev.
 _WITHOUT_FILES: Final = {("mpls", "input"): "0", IPV6_TOKEN: "::"}

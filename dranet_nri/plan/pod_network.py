@@ -51,6 +51,7 @@ IPV6_MIN_MTU: Final = 1280  # RFC 8200
 # Default routes from router advertisements follow that of the pod's cluster network.
 DEFAULT_METRIC: Final = 2048
 MAX_KNOWN: Final = 16  # results; most pods with a NIC claim the same
+MAX_ROUTES: Final = 64  # of a state by which results are cached
 # The kernel creates addresses from advertisements, and default routes with this metric.
 AUTOCONFIGURED: Final = (
     Sysctl("ipv6", "autoconf", "1"),
@@ -110,11 +111,11 @@ def pod_network(config: NetworkConfig, host: LinkState, *, shared: bool = False)
         RefusedError: the MTU is too small for claimed IPv6, or the device does not have a claimed
             feature or private flag.
     """
-    return _pod_network(config, host, shared)
+    resolve = _known if len(host.routes) <= MAX_ROUTES else _resolved
+    return resolve(config, host, shared=shared)
 
 
-@lru_cache(MAX_KNOWN)
-def _pod_network(config: NetworkConfig, host: LinkState, shared: bool) -> PodNetwork:  # noqa: FBT001 - a part of the cache's key
+def _resolved(config: NetworkConfig, host: LinkState, *, shared: bool) -> PodNetwork:
     name = config.interface.name or host.link.name
     if config.interface.addressing is Addressing.SLAAC:
         config = replace(config, interface=_with_slaac_defaults(config.interface, shared=shared))
@@ -148,6 +149,9 @@ def _pod_network(config: NetworkConfig, host: LinkState, shared: bool) -> PodNet
         addressing=config.interface.addressing or Addressing.STATIC,
     )
     return _in_vrf(network) if network.vrf else network
+
+
+_known: Final = lru_cache(MAX_KNOWN)(_resolved)
 
 
 def child_network(config: NetworkConfig, link: ChildConfig, parent: LinkState) -> PodNetwork:

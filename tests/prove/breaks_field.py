@@ -200,8 +200,8 @@ FIELD: Final = (
     Break(
         "the devices of a claim return in the order of their attach",
         "dranet_nri/attach/execution/restorer.py",
-        "            for device in reversed(devices)\n        ]\n",
-        "            for device in devices\n        ][::-1]\n",
+        "                for device in reversed(devices)\n            ]\n",
+        "                for device in devices\n            ][::-1]\n",
         "tests/dranet_nri/attach/execution/test_executor_detach.py"
         "::test_devices_of_a_claim_are_detached_in_reverse_order_of_attach",
     ),

@@ -8,7 +8,6 @@ from errno import EBUSY
 
 import pytest
 
-from dranet_nri.attach.snapshot import MAX_ROUTES
 from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.component.files import FileSystem
 from dranet_nri.errors import AttachError, DranetError, RefusedError
@@ -21,6 +20,7 @@ from dranet_nri.model import (
     RouteConfig,
 )
 from dranet_nri.plan.ops import MoveLink
+from dranet_nri.plan.pod_network import MAX_ROUTES
 from tests.dranet_nri.hooks.plugin_node import node
 from tests.fakes.node import LATER, Node, pci_key
 
