@@ -50,29 +50,6 @@ while [ $# -gt 0 ]; do
 done
 """
 # A probe of the plugin starts a Python. The tests of probes are in tests/system/cluster.
-WITHOUT_RCU = {
-    "apiVersion": "apps/v1",
-    "kind": "DaemonSet",
-    "metadata": {"name": "dranet"},
-    "spec": {
-        "template": {
-            "spec": {
-                "containers": [
-                    {
-                        "name": "nri",
-                        "volumeMounts": [
-                            {
-                                "$patch": "delete",
-                                "mountPath": "/host/rcu/jiffies_till_first_fqs",
-                            }
-                        ],
-                    }
-                ],
-                "volumes": [{"$patch": "delete", "name": "rcu"}],
-            }
-        }
-    },
-}
 PERIOD = ("periodSeconds",)
 PROBES = {"startupProbe": (), "livenessProbe": PERIOD, "readinessProbe": PERIOD}
 
@@ -95,7 +72,7 @@ def daemons(
 ) -> Iterator[Daemons]:
     """Return manifests/base, installed."""
     directory = tmp_path_factory.mktemp("installed")
-    daemons = Daemons(cluster, node, directory, json.dumps(_on_emulated_hardware()))
+    daemons = Daemons(cluster, node, directory, json.dumps(_with_slow_probes()))
     daemons.install()
     yield daemons
     daemons.remove()
@@ -136,10 +113,8 @@ def rails(installed: Machine) -> Iterator[list[str]]:
     installed.settle()
 
 
-def _on_emulated_hardware() -> dict[str, object]:
-    """Return a kustomization of the base: a Python takes seconds, and a kernel for one CPU has no
-    RCU parameters.
-    """
+def _with_slow_probes() -> dict[str, object]:
+    """Return a kustomization of the base for emulated hardware, where a Python takes seconds."""
     patch = [
         {
             "op": "add",
@@ -151,5 +126,4 @@ def _on_emulated_hardware() -> dict[str, object]:
         for name in ("timeoutSeconds", "failureThreshold", *names)
     ]
     target = {"kind": "DaemonSet", "name": "dranet"}
-    patches = [{"target": target, "patch": json.dumps(part)} for part in (patch, WITHOUT_RCU)]
-    return {"resources": ["base"], "patches": patches}
+    return {"resources": ["base"], "patches": [{"target": target, "patch": json.dumps(patch)}]}
