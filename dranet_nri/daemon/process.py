@@ -66,7 +66,7 @@ EVENTS_S: Final = 1.0  # between reads of the host's link and route events
 # Between a change of allocations and its reading: the shim answers the kubelet meanwhile. A hook
 # reads them itself.
 ALLOCATIONS_S: Final = 0.005
-LONG_MOVES: Final = "make it writable, see --rcu-parameters"
+LONG_MOVES: Final = "make it writable by --rcu-parameters, as in manifests/"
 WITHOUT_EVENTS: Final = "add the capability NET_BROADCAST, as in manifests/"
 
 

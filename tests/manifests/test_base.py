@@ -15,8 +15,9 @@ import yaml
 from dra_shim.kubeletplugin.sockets import sockets_of
 from dra_shim.settings.common import KUBELET_ROOT, STATE
 from dra_shim.web.healthz import ANSWER_S
+from dranet_nri.kernel.grace_periods import PARAMETER
 from dranet_nri.model import DRIVER_NAME
-from dranet_nri.settings import CDI, NRI_SOCKET, RUN
+from dranet_nri.settings import CDI, NRI_SOCKET, RCU_PARAMETERS, RUN
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -94,6 +95,7 @@ def test_containers_write_only_their_directories() -> None:
     assert mounts(PLUGIN, writable=True) == {
         **same(NRI_SOCKET.parent, CDI, RUN),
         "/host/proc/sys/net": "/proc/sys/net",
+        f"/host/rcu/{PARAMETER}": f"{RCU_PARAMETERS}/{PARAMETER}",
     }
 
 

@@ -122,6 +122,23 @@ def test_values_of_the_plugin_become_flags(helm: Path) -> None:
     } <= {*nri["args"]}  # fmt: skip
 
 
+@pytest.mark.parametrize("short", [True, False, None])
+def test_kernel_parameter_is_mounted_unless_moves_are_not_to_be_short(
+    helm: Path, *, short: bool | None
+) -> None:
+    pod = daemon_set(rendered(helm, nri={"shortMoves": short}))
+    _, nri = pod["containers"]
+
+    if short is False:
+        assert "--rcu-parameters=keep" in nri["args"]
+        assert "rcu" not in {volume["name"] for volume in pod["volumes"]}
+        assert "rcu" not in {mount["name"] for mount in nri["volumeMounts"]}
+    else:
+        assert "--rcu-parameters=/host/rcu" in nri["args"]
+        assert "rcu" in {volume["name"] for volume in pod["volumes"]}
+        assert "rcu" in {mount["name"] for mount in nri["volumeMounts"]}
+
+
 def test_kubelet_root_value_becomes_mount_and_flag(helm: Path) -> None:
     pod = daemon_set(rendered(helm, kubeletRootDir="/data/kubelet"))
     shim = pod["containers"][0]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.box.target import checked
 from tests.capability import lacking
@@ -23,6 +24,7 @@ from tests.system.cluster.conftest import (
 )
 from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.daemons import Daemons
+from tests.system.cluster.installed import BASE
 from tests.system.cluster.node import Node, machine
 from tests.system.cluster_vm import jobs
 from tests.system.cluster_vm.machine import Machine
@@ -50,6 +52,7 @@ while [ $# -gt 0 ]; do
 done
 """
 # A probe of the plugin starts a Python. The tests of probes are in tests/system/cluster.
+POD = "/spec/template/spec"
 PERIOD = ("periodSeconds",)
 PROBES = {"startupProbe": (), "livenessProbe": PERIOD, "readinessProbe": PERIOD}
 
@@ -72,7 +75,7 @@ def daemons(
 ) -> Iterator[Daemons]:
     """Return manifests/base, installed."""
     directory = tmp_path_factory.mktemp("installed")
-    daemons = Daemons(cluster, node, directory, json.dumps(_with_slow_probes()))
+    daemons = Daemons(cluster, node, directory, json.dumps(_on_emulated_hardware()))
     daemons.install()
     yield daemons
     daemons.remove()
@@ -113,17 +116,32 @@ def rails(installed: Machine) -> Iterator[list[str]]:
     installed.settle()
 
 
-def _with_slow_probes() -> dict[str, object]:
-    """Return a kustomization of the base for emulated hardware, where a Python takes seconds."""
-    patch = [
+def _on_emulated_hardware() -> dict[str, object]:
+    """Return a kustomization of the base: a Python takes seconds, and a kernel for one CPU has no
+    RCU parameters.
+    """
+    (daemon_set,) = yaml.safe_load_all((BASE / "daemonset.yaml").read_text())
+    pod = daemon_set["spec"]["template"]["spec"]
+    # By number: a strategic merge would put the container that it names first.
+    patch: list[dict[str, object]] = [
         {
             "op": "add",
-            "path": f"/spec/template/spec/containers/{number}/{probe}/{name}",
+            "path": f"{POD}/containers/{number}/{probe}/{name}",
             "value": 90,
         }
-        for number in (0, 1)
+        for number in range(len(pod["containers"]))
         for probe, names in PROBES.items()
         for name in ("timeoutSeconds", "failureThreshold", *names)
+    ]
+    lists = {"volumes": pod["volumes"]} | {
+        f"containers/{number}/volumeMounts": container["volumeMounts"]
+        for number, container in enumerate(pod["containers"])
+    }
+    patch += [
+        {"op": "remove", "path": f"{POD}/{path}/{number}"}
+        for path, entries in lists.items()
+        for number, entry in enumerate(entries)
+        if entry["name"] == "rcu"
     ]
     target = {"kind": "DaemonSet", "name": "dranet"}
     return {"resources": ["base"], "patches": [{"target": target, "patch": json.dumps(patch)}]}
