@@ -51,8 +51,8 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 """
-# A probe of the plugin starts a Python. The tests of probes are in tests/system/cluster.
 POD = "/spec/template/spec"
+# A probe of the plugin starts a Python. The tests of probes are in tests/system/cluster.
 PERIOD = ("periodSeconds",)
 PROBES = {"startupProbe": (), "livenessProbe": PERIOD, "readinessProbe": PERIOD}
 
