@@ -99,6 +99,14 @@ def test_containers_write_only_their_directories() -> None:
     }
 
 
+def test_flags_of_the_plugin_name_its_mounts() -> None:
+    flags = dict(argument.split("=") for argument in PLUGIN["args"])
+    mounted = mounts(PLUGIN, writable=True)
+
+    assert f"{flags['--proc']}/sys/net" in mounted
+    assert f"{flags['--rcu-parameters']}/{PARAMETER}" in mounted
+
+
 def test_containers_read_the_records_of_the_other() -> None:
     assert mounts(SHIM, writable=False) == same(RUN)
     assert mounts(PLUGIN, writable=False) == same(STATE, Path("/var/run/netns"))
